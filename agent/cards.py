@@ -175,11 +175,7 @@ def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None
     facts = [
         *([Fact(name="Engine", value=spec.engine)] if spec.engine != DEFAULT_ENGINE else []),
         Fact(name="Host", value=f"{spec.host}, {gpus_words(spec.gpus)}"),
-        *(
-            []
-            if spec.script or spec.model
-            else [Fact(name="Test part", value=f"{spec.split.words(spec.test_frac)}, sealed, seed {spec.seed}")]
-        ),
+        *([] if spec.script or spec.model else _chance_facts(spec)),
         Fact(name="Network", value=network_words(spec)),
         Fact(name="Sandbox", value=sandbox_words(spec.sandbox)),
         Fact(name="If it fails", value=RETRIED if spec.auto_resume else "it is left to you"),
@@ -196,6 +192,11 @@ def spec_facts(spec: RunSpec, *, priority: int = 0, limits: Limits | None = None
     if spec.drop_columns:
         facts.append(Fact(name="Left out", value=", ".join(spec.drop_columns)))
     return facts
+
+
+def _chance_facts(spec: RunSpec) -> list[Fact]:
+    """What a recipe's run is measured on, and the seed of what it does by chance."""
+    return [Fact(name="Test part", value=f"{spec.test_words}, sealed"), Fact(name="Seed", value=str(spec.seed))]
 
 
 def limits_words(limits: Limits) -> str:

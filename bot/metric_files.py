@@ -6,10 +6,11 @@ polars; both are extras. Called by `bot.chart_file`.
 
 import csv
 import importlib.util
+import io
 import json
 import math
 import sqlite3
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ FORMATS: Final = (
 )
 _HEAD_BYTES: Final = 64 * 1024
 _MOST_JSON_BYTES: Final = 256 << 20
+_UTF16: Final = (BOM_UTF16_LE, BOM_UTF16_BE)
 _RUNS: Final = ("run_name", "run", "run_id")
 _STEP_NAMES: Final = (*STEPS, "steps", "iter", "trainer/global_step")
 _MOMENT_NAMES: Final = (
@@ -67,6 +69,8 @@ def read_other(path: Path) -> Runs | None:
         return _parquet(path)
     if b"brain.Event:" in head[:64]:
         return _events(path)
+    if head.startswith(_UTF16):
+        return _csv(path)
     text = head.removeprefix(BOM_UTF8).lstrip()
     if text.startswith((b"{", b"[")):
         return _json(path, text)
@@ -140,14 +144,12 @@ def _parsed(text: bytes) -> Any:
 
 
 def _csv(path: Path) -> Runs | None:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        first = file.readline()
-        delimiter = max(",;\t", key=first.count)
-        file.seek(0)
-        try:
-            rows: list[dict[str, Any]] = list(csv.DictReader(file, delimiter=delimiter))
-        except csv.Error as error:
-            raise BadData(f"{path} is no table: {error}. These can be read: {FORMATS}.") from error
+    text = _decoded(path.read_bytes())
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    try:
+        rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise BadData(f"{path} is no table: {error}. These can be read: {FORMATS}.") from error
     if delimiter == ";":  # where a comma is the decimal point
         rows = [{name: cell.replace(",", ".") if name and cell else cell for name, cell in row.items()} for row in rows]
     if not rows:
@@ -160,6 +162,16 @@ def _csv(path: Path) -> Runs | None:
     if not any(row.values for of in found.values() for row in of):
         raise BadData(f"{path} has no column of numbers beside steps and times. These can be read: {FORMATS}.")
     return _of_columns(found)
+
+
+def _decoded(data: bytes) -> str:
+    """The text of a table as Excel and others write it: UTF-16 with its mark, UTF-8, else that of Windows."""
+    if data.startswith(_UTF16):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
 
 
 def _of_columns(found: Runs) -> Runs:

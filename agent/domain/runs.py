@@ -237,6 +237,14 @@ class RunSpec(Value):
         return ", ".join(file.name for file in self.script.data) if self.script else ""
 
     @property
+    def test_words(self) -> str:
+        """How its test part is taken, in a few words; empty for a program of somebody's own."""
+        if self.task is None:
+            return ""
+        own = TASKS[self.task].own_split
+        return own.format(frac=f"{self.test_frac:.0%}") if own else self.split.words(self.test_frac)
+
+    @property
     def sealed_rows(self) -> tuple[str, str, int, float, str]:
         """What decides which rows are sealed: runs that agree in it are measured on the same ones."""
         return (
@@ -286,7 +294,8 @@ class Scorecard(Value):
     """What the evaluator measured: the model against each baseline on the same sealed test rows.
 
     `metric` is the one that decides, `higher_is_better` its direction; `model` and `baselines` hold that metric,
-    `all_metrics` every metric of the model. `interval` is where the model's metric lies on other rows like these, and
+    `all_metrics` every metric of the model. `not_kept` are candidates beyond the baselines that the training did not
+    keep: they are shown and decide nothing. `interval` is where the model's metric lies on other rows like these, and
     `gain` how much better it is there than the best baseline, in 95 of 100 cases.
     """
 
@@ -298,6 +307,7 @@ class Scorecard(Value):
     test_rows: int
     interval: tuple[float, float] | None = None
     gain: tuple[float, float] | None = None
+    not_kept: tuple[Score, ...] = ()
 
     @property
     def within_chance(self) -> bool:

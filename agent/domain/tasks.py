@@ -54,7 +54,8 @@ class Task(Value):
     quoted one is another, `needs_text` that one column holds the text. `unit` is what one step of its training is.
     `uses_gpu`: it is quicker on a GPU, and gets one where one is free. `warm` names the sets of libraries that its
     training starts from (`worker.warm`). `stages` are the steps that an approval card lists. `words` are the phrases,
-    in lower case, by which people ask for it.
+    in lower case, by which people ask for it. `own_split` says how the test part is taken where people cannot choose
+    that, with `{frac}` for its share.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Task(Value):
     stages: tuple[str, ...]
     pace: Pace
     words: tuple[str, ...] = ()
+    own_split: str = ""
 
     @property
     def asks_for_target(self) -> bool:
@@ -184,6 +186,7 @@ TASKS: Final[dict[str, Task]] = {
                 "Try ETS, ARIMA and LightGBM with lags by rolling origin",
                 "Keep the simplest of the best, and measure it once on the sealed steps",
             ),
+            own_split="the last steps of each series",
             pace=Pace(base_s=15.0, row_s=0.004),
             words=("forecast", "forecasting", "forecasts", "time series", "zeitreihe", "série temporelle", "时间序列"),
         ),
@@ -202,6 +205,7 @@ TASKS: Final[dict[str, Task]] = {
                 "Train a causal language model",
                 "Measure it once on the sealed texts, by an evaluator that alone has them",
             ),
+            own_split="{frac}, of one text its end",
             pace=Pace(base_s=40.0, row_s=0.5, on_gpu=1 / 20),
             words=(
                 "language model",
@@ -360,6 +364,7 @@ TASKS: Final[dict[str, Task]] = {
                 "Try Gaussian mixtures, Ward and HDBSCAN; k by silhouette, BIC and stability on resamples",
                 "Keep the simplest of the best, and measure it once on the sealed part",
             ),
+            own_split="{frac}",
             pace=Pace(base_s=5.0, row_s=0.012, cell_s=5e-5),
             words=("clustering", CLUSTERED, "聚类|分群|分组|分[成为]"),
         ),

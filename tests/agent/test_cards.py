@@ -1,8 +1,8 @@
 """How numbers and classes read on cards."""
 
-from agent.cards import data_card
-from agent.domain.datasets import ColumnReport, DataReport, DatasetRef, Leak, TargetReport
-from agent.domain.runs import Outcome, RunState, Score, Scorecard
+from agent.cards import data_card, spec_facts
+from agent.domain.datasets import ColumnReport, DataReport, DatasetRef, Leak, Split, TargetReport
+from agent.domain.runs import Outcome, RunSpec, RunState, Score, Scorecard
 from agent.runs.cards.run_cards import result_card
 from tests.agent.test_rules import run_at
 
@@ -42,12 +42,14 @@ def test_a_baseline_that_was_kept_as_the_model_stands_in_the_table_once() -> Non
     score = Scorecard(
         metric="roc_auc", higher_is_better=True, model=Score(name="model", value=0.6628),
         baselines=baselines, all_metrics={"roc_auc": 0.6628}, test_rows=834,
+        not_kept=(Score(name="lightgbm", value=0.67),),
     )  # fmt: skip
     note = "Rare classes weighed as much as frequent ones."
     outcome = Outcome(state=RunState.SUCCEEDED, scorecard=score, chosen="linear", notes=(note,))
     card = result_card(run_at(9).model_copy(update={"outcome": outcome, "state": RunState.SUCCEEDED}))
     assert card.table is not None
-    assert [row[0] for row in card.table.rows] == ["linear (this run)", "baseline: majority"]
+    assert [row[0] for row in card.table.rows] == ["linear (this run)", "LightGBM (not kept)", "baseline: majority"]
+    assert "nothing more complex beat it on the validation part" in card.body  # what was not kept decides nothing
     assert (card.body.count("834"), card.facts) == (1, ())
     assert card.body.endswith(f" {note}")
 
@@ -66,3 +68,16 @@ def test_scores_beside_each_other_have_the_same_decimals() -> None:
     assert [row[1] for row in card.table.rows] == ["0.7000", "0.6652"]
     assert "(**linear**, 0.6652) by **0.0348** ROC AUC" in card.body
     assert card.facts[-1].value == "0.9500"
+
+
+def test_the_test_part_of_a_plan_is_said_as_it_is_taken() -> None:
+    def part(task: str, **split: str) -> str:
+        data = DatasetRef(sha256="0" * 64, name="f.csv", size_bytes=1)
+        way = Split.model_validate(split)
+        spec = RunSpec(task=task, recipe=task, dataset=data, split=way, host="h", bundle_sha256="0" * 64)
+        return {fact.name: fact.value for fact in spec_facts(spec)}["Test part"]
+
+    assert part("tabular_classification") == "20%, sealed"
+    assert part("tabular_classification", kind="given", column="fold") == "as fold says, sealed"
+    assert part("time_series_forecasting") == "the last steps of each series, sealed"
+    assert part("text_generation") == "20%, of one text its end, sealed"

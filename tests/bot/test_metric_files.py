@@ -148,6 +148,12 @@ def test_a_table_may_have_decimal_commas(tmp_path: Path) -> None:
     assert lines_of(spec_of(tmp_path / "a.csv")) == {"loss": {"loss": [0.5, 0.25]}}
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_a_table_may_be_in_the_encodings_of_excel(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "kunden.csv").write_bytes("step;Größe\n1;0,5\n2;0,25\n".encode(encoding))
+    assert lines_of(spec_of(tmp_path / "kunden.csv")) == {"Größe": {"Größe": [0.5, 0.25]}}
+
+
 def test_moments_may_be_texts(tmp_path: Path) -> None:
     rows = [{"time": f"2026-03-01T{10 + n}:30:00+02:00", "loss": n} for n in range(3)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

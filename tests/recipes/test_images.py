@@ -196,6 +196,8 @@ def test_digits_are_told_apart(numbers: RunFolder) -> None:
     card = Scorecard.model_validate(numbers.json("scorecard.json"))
     assert card.metric == "macro_f1"
     assert [score.name for score in card.baselines] == ["majority", "linear"]
+    kept = numbers.json("artifacts/metrics.json")["chosen"]
+    assert {score.name for score in card.not_kept} == {"network"} - {kept}
     assert card.model.value > 0.8
     assert card.baselines[0].value < 0.1
     assert len(numbers.metrics()) > 1

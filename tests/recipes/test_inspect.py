@@ -15,11 +15,19 @@ from typing import Any
 import pytest
 
 from agent.domain.datasets import DataReport, DatasetRef
+from agent.domain.tasks import TASKS
 from tests.recipes.folders import REPO, sklearn_csv, texts_csv
 from worker.recipes.common.table import BadData, read_table
 from worker.recipes.inspect import audit, main
+from worker.recipes.recipe import names, needs_target, part
 
 GOOD = "a,b,kind\n" + "".join(f"{n},{n % 7}.5,{'yes' if n % 3 else 'no'}\n" for n in range(40))
+
+
+def test_recipes_say_of_themselves_what_the_records_of_their_task_types_say() -> None:
+    own = {name: getattr(part(name, "inspect"), "OWN_SPLIT", False) for name in names()}
+    assert own == {name: bool(task.own_split) for name, task in TASKS.items()}
+    assert {name: needs_target(name) for name in names()} == {name: task.needs_target for name, task in TASKS.items()}
 
 
 def workbook() -> bytes:

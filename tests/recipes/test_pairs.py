@@ -109,6 +109,8 @@ def test_a_translator_is_measured_beside_a_copy_and_a_dictionary(translated: Run
     assert (card["metric"], card["higher_is_better"], card["test_rows"]) == ("chrf", True, 24)
     scores = {score["name"]: score["value"] for score in card["baselines"]}
     assert scores["dictionary"] > scores["copy"] + 20
+    kept = translated.json("artifacts/metrics.json")["chosen"]
+    assert {score["name"] for score in card["not_kept"]} == {"network"} - {kept}
     low, high = card["interval"]
     assert low <= card["model"]["value"] <= high
     results = Results.model_validate_json((translated.dir / "results.json").read_bytes())

@@ -27,6 +27,7 @@ def test_the_model_beats_both_baselines_on_sealed_rows(visits: RunFolder) -> Non
     assert 0.55 < card.model.value < 0.9
     readme = (visits.dir / "artifacts/README.md").read_text()
     assert f"{card.model.value:.4f}" in readme
+    assert "pipeline_tag: tabular-classification\ntags: [trainyard]\n" in readme
     assert visits.json("artifacts/metrics.json")["test"]["model"] == card.all_metrics
 
 
@@ -153,6 +154,11 @@ def test_logistic_regression_is_kept_where_it_is_better(make: Make, tmp_path: Pa
     assert "over the folds" in facts["why"]
     assert run.json("artifacts/config.json")["chosen"] == facts["why"]
     assert card["model"]["value"] == {b["name"]: b["value"] for b in card["baselines"]}["linear"]
+    assert [score["name"] for score in card["not_kept"]] == ["lightgbm"]
+    assert card["not_kept"][0]["value"] > card["baselines"][0]["value"]  # it was trained, and measured on the same rows
+    assert (
+        f"| lightgbm (not kept) | {card['not_kept'][0]['value']:.4f}" in (run.dir / "artifacts/README.md").read_text()
+    )
     assert (run.dir / "artifacts/model.skops").exists()
     predict(run.dir / "artifacts", str(run.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
     stored = [row["label"] for row in run.rows("predictions/model.csv")]

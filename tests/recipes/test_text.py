@@ -42,6 +42,7 @@ def test_the_better_of_both_candidates_is_kept_and_named(docstrings: RunFolder) 
     scores = {score["name"]: score["value"] for score in card["baselines"]}
     assert scores["linear"] > scores["majority"] + 0.1
     assert card["model"]["value"] >= scores["linear"]
+    assert {score["name"] for score in card["not_kept"]} == {"encoder"} - {better}
 
 
 def test_each_step_and_each_measurement_is_a_row_of_metrics(docstrings: RunFolder) -> None:

@@ -144,6 +144,8 @@ def test_tokens_of_programs_are_found_better_than_by_their_most_frequent_tag(cod
     card = Scorecard.model_validate(code.json("scorecard.json"))
     assert (card.metric, card.higher_is_better) == ("span_f1", True)
     assert [score.name for score in card.baselines] == ["most_frequent"]
+    kept = code.json("artifacts/metrics.json")["chosen"]
+    assert {score.name for score in card.not_kept} == {"encoder"} - {kept}
     assert card.model.value > card.baselines[0].value
     assert card.interval is not None
     assert card.interval[0] < card.model.value < card.interval[1]

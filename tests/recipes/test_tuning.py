@@ -298,7 +298,9 @@ def test_a_tuning_that_makes_it_worse_ends_early_and_the_base_is_kept(make: Make
     said = run.json("artifacts/config.json")
     assert (said["kind"], card["model"]["value"]) == ("base", pytest.approx(card["baselines"][0]["value"]))
     assert "Training ended at step 18 of 60: it had got no better in 3 measurements." in said["notes"]
-    assert said["notes"][0] in (run.dir / "artifacts/README.md").read_text()
+    readme = (run.dir / "artifacts/README.md").read_text()
+    assert said["notes"][0] in readme
+    assert "pipeline_tag: text-generation\n" in readme
 
 
 def test_a_batch_that_does_not_fit_is_halved_and_the_steps_stay(tmp_path: Path) -> None:

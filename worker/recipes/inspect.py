@@ -22,7 +22,7 @@ from worker.recipes.common.numerals import units_of
 from worker.recipes.common.personal import personal
 from worker.recipes.common.table import LIMIT_BYTES, MISSING, MOST_CELLS, BadData, Table, number, read_table
 from worker.recipes.common.tables import Rules, answered
-from worker.recipes.recipe import names, needs_target, part
+from worker.recipes.recipe import names, needs_target, part, usual
 
 _TARGET_NAMES = ("target", "label", "labels", "class", "category", "y", "outcome", "churn", "churned", "default")
 _QUANTITY_NAMES = ("price", "amount", "value", "score", "sales", "cost", "revenue", "salary", "income", "demand")
@@ -30,7 +30,6 @@ _PREVIEW_ROWS = 5
 _LOOKED_AT_CELLS = 4_000_000  # rows are drawn where there are more: 10 s on a slow core, measured
 _ODD_CELLS = 0.05  # of a column that is of numbers but for these
 _MOST_UNITS = 10  # more are no units
-_USUAL = "tabular_classification"  # says what is wrong with a target where no task fits
 
 
 def audit(
@@ -49,9 +48,10 @@ def audit(
     answers = [column for column in columns if not parting.names_parts(table, column["name"])]
     guess = named or _found_by_a_recipe(table, task) or suggest_target(answers, rows=table.rows)
     suggested = task or (suggest_task(table, columns, guess) if guess else None)
-    recipe = part(suggested or _USUAL, "inspect")
+    judge = suggested or usual()
+    recipe = part(judge, "inspect")
     whole, left_out = table, list[str]()
-    rules = getattr(part(suggested or _USUAL, "prepare"), "RULES", None)
+    rules = getattr(part(judge, "prepare"), "RULES", None)
     if guess and isinstance(rules, Rules):
         table, left_out = answered(table, guess, rules)
     problems = recipe.problems(table, named) if named else []

@@ -4,8 +4,9 @@
   target)`, `describe(table, target)`, `warnings(table, target)`, `leaks(table, target)`, `effort(table, job)`.
   `NEEDS_TARGET = False` says that nothing is predicted; the target is then empty, and `describe` gives None. `WHOLE =
   True` says that a large file is read whole, as rows that were drawn from it would tell nothing, `OWN_SPLIT = True`
-  that people cannot choose how it is split. Where a
-  recipe knows better than the rules for all: `suggest_target(table, *, asked)`, a target found by signs of its own, and
+  that people cannot choose how it is split, `USUAL = True` that it says what is wrong with a target where no task fits.
+  `HUB_TASK` is the Hub's name of the task where it is another one, empty where the Hub has none. Where a recipe knows
+  better than the rules for all: `suggest_target(table, *, asked)`, a target found by signs of its own, and
   `source_of(table, target)`, the text that it reads, and `reads(table, target)`, other columns that it reads.
 - `prepare`: `prepare(job, sealed_dir, *, keep_source)` splits the data and seals the answers of the test part.
 - `train`: `train(job, runtime)` leaves predictions and artifacts.
@@ -32,6 +33,11 @@ def names() -> list[str]:
 def needs_target(recipe: str) -> bool:
     """Whether a column is predicted. Raises: BadSettings where there is no such recipe."""
     return bool(getattr(part(recipe, "inspect"), "NEEDS_TARGET", True))
+
+
+def usual() -> str:
+    """The recipe that judges a target where no task fits."""
+    return next(name for name in names() if getattr(part(name, "inspect"), "USUAL", False))
 
 
 def part(recipe: str, name: str) -> Any:

@@ -201,17 +201,6 @@ def result_card(
     if outcome is None or outcome.scorecard is None:
         return _unmeasured_card(run, rows, ways)
     score = outcome.scorecard
-    table = Table(
-        columns=("model", metric_label(score.metric)),
-        rows=(
-            (f"{candidate_label(outcome.chosen or 'model')} (this run)", score_words(score.model.value)),
-            *(
-                (f"baseline: {candidate_label(baseline.name)}", score_words(baseline.value))
-                for baseline in score.baselines
-                if baseline.name != outcome.chosen
-            ),
-        ),
-    )
     sure = (_interval(score.interval),) if score.interval else ()
     others = tuple(
         Fact(name=metric_label(name), value=score_words(value))
@@ -225,11 +214,26 @@ def result_card(
         tone="good" if score.beats_baseline else "warn",
         body=" ".join((said, *outcome.notes)),
         facts=(*sure, *others, *found_facts(outcome), *_uses(earlier)),
-        table=table,
+        table=_scores(score, outcome.chosen),
         picture=picture,
         buttons=(*(ways or _ways(run)), *run_buttons(run)),
         footer=_try_it(run),
     )
+
+
+def _scores(score: Scorecard, chosen: str) -> Table:
+    """The metric that decides, of the candidate that was `chosen` and of all others."""
+    found = [
+        (f"{candidate_label(chosen or 'model')} (this run)", score.model.value),
+        *((f"{candidate_label(other.name)} (not kept)", other.value) for other in score.not_kept),
+        *(
+            (f"baseline: {candidate_label(other.name)}", other.value)
+            for other in score.baselines
+            if other.name != chosen
+        ),
+    ]
+    rows = tuple((name, score_words(value)) for name, value in found)
+    return Table(columns=("model", metric_label(score.metric)), rows=rows)
 
 
 def _try_it(run: Run) -> str:

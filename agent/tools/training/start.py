@@ -177,13 +177,12 @@ def _without_target(asked: TrainArguments, report: DataReport) -> DataReport:
     return report
 
 
-_OWN_SPLIT = frozenset({"time_series_forecasting", "text_generation", "clustering"})
 _PART_NAMES = frozenset({"split", "part", "subset", "set", "fold"})
 
 
 def _split(asked: TrainArguments, task: TaskType, report: DataReport) -> Split:
     """How the rows are split: as people said, else as the data suggest. Raises: BadRequest, BadData."""
-    if task in _OWN_SPLIT:
+    if TASKS[task].own_split:
         if asked.split_by is not None:
             raise BadRequest(f"{TASKS[task].label.capitalize()} has a split of its own, so leave `split_by` out.")
         return Split()

@@ -13,6 +13,8 @@ from worker.recipes.common.table import BadData, Table
 
 READS_TEXT = False
 NEEDS_TARGET = False
+OWN_SPLIT = True
+HUB_TASK = ""
 
 
 def fits(_table: Table, _columns: list[dict[str, Any]], _target: str) -> float:

@@ -6,21 +6,22 @@ import json
 from typing import Any
 
 from worker.recipes.common.job import Job
+from worker.recipes.recipe import part
 
 _LIBRARY = {"lightgbm": "lightgbm", "linear": "sklearn", "encoder": "transformers", "language_model": "transformers",
             "adapter": "peft", "base": "peft"}  # fmt: skip
-_NOT_ON_HUB = ("clustering", "image-regression")  # task types for which the Hub has no pipeline tag
 
 
 def write_card(job: Job, facts: dict[str, Any]) -> None:
     """Write the card from the contents of `artifacts/metrics.json`; before evaluation nothing is measured."""
     split = json.loads((job.run_dir / "data/split.json").read_text(encoding="utf-8"))
     task = job.recipe.replace("_", "-")
+    tag = getattr(part(job.recipe, "inspect"), "HUB_TASK", task)
     front = [
         "---",
         f"library_name: {_LIBRARY.get(str(facts.get('chosen')), 'sklearn')}",
-        *([] if task in _NOT_ON_HUB else [f"pipeline_tag: {task}"]),
-        f"tags: [trainyard{f', {task}' if task in _NOT_ON_HUB else ''}]",
+        *([f"pipeline_tag: {tag}"] if tag else []),
+        f"tags: [trainyard{f', {task}' if tag != task else ''}]",
         "---",
     ]
     parts = [

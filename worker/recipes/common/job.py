@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from worker.recipes.common.table import BadData
 
 UNUSABLE = 65
+NOT_KEPT = ".not_kept"  # ends the name of predictions of a candidate that is no baseline and was not kept
 _OF_A_SEARCH = ("trials", "minutes")
 _SEARCHING = "those of tables with a target, of texts with classes, of images with classes or numbers, and of tokens"
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from worker.recipes.common.card import write_card
 from worker.recipes.common.intervals import intervals
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import NOT_KEPT, Job, write_json
 from worker.recipes.common.table import BadData, Table, read_table
 
 log = logging.getLogger(__name__)
@@ -36,12 +36,16 @@ _WRITTEN = {
 
 
 def candidates(job: Job, sealed_dir: Path) -> tuple[dict[str, str], dict[str, Table]]:
-    """The sealed answer of each row, and the predictions of the model and of each baseline. Raises: BadData."""
+    """The sealed answer of each row, and the predictions of the model, of each baseline, and of what was not kept.
+
+    Raises: BadData.
+    """
     labels = read_table(sealed_dir / "labels.csv", delimiter=",")
     truth = dict(zip(labels.columns["row_id"], labels.columns["label"], strict=True))
     files = sorted((job.run_dir / "predictions").glob("*.csv"))
     names = [path.stem for path in files]
-    if MODEL not in names or (len(names) < 2 and not job.all_is_test):
+    baselines = [name for name in names if name != MODEL and not name.endswith(NOT_KEPT)]
+    if MODEL not in names or not (baselines or job.all_is_test):
         raise BadData("The training left no predictions of a model and of at least one baseline; nothing to compare.")
     tables = {path.stem: read_table(path, delimiter=",") for path in files}
     for name, table in tables.items():
@@ -75,9 +79,11 @@ class Decisive:
 def publish(job: Job, scores: Mapping[str, Mapping[str, float]], decisive: Decisive, *, sealed: bool) -> str:
     """Write `scorecard.json`, the measured numbers and the card; the baseline that is hardest to beat.
 
-    `scores` are the metrics of each candidate.
+    `scores` are the metrics of each candidate; those of one that was not kept are shown and decide nothing.
     """
     metric, lower = decisive.metric, decisive.lower
+    not_kept = {name.removesuffix(NOT_KEPT): scores[name] for name in scores if name.endswith(NOT_KEPT)}
+    scores = {name: found for name, found in scores.items() if not name.endswith(NOT_KEPT)}
     others = sorted((found[metric], name) for name, found in scores.items() if name != MODEL)
     # The first of equals, as the scorecard's reader picks it.
     beaten = (min if lower else max)(others, key=lambda pair: pair[0])[1]
@@ -89,6 +95,7 @@ def publish(job: Job, scores: Mapping[str, Mapping[str, float]], decisive: Decis
             "higher_is_better": not lower,
             "model": {"name": MODEL, "value": scores[MODEL][metric]},
             "baselines": [{"name": name, "value": value} for value, name in others],
+            "not_kept": [{"name": name, "value": found[metric]} for name, found in not_kept.items()],
             "all_metrics": dict(scores[MODEL]),
             "test_rows": decisive.rows,
             **sure,
@@ -103,6 +110,7 @@ def publish(job: Job, scores: Mapping[str, Mapping[str, float]], decisive: Decis
         "sealed": sealed,
         "sure": sure or None,
         **scores,
+        **{f"{name} (not kept)": found for name, found in not_kept.items()},
     }
     write_json(path, known)
     if not job.all_is_test:

@@ -16,6 +16,7 @@ from worker.recipes.numbers.target import describe, warnings
 
 __all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "warnings"]
 READS_TEXT = RULES.reads_text
+HUB_TASK = ""
 
 
 def fits(table: Table, _columns: list[dict[str, Any]], target: str) -> float:

@@ -20,7 +20,7 @@ from worker.recipes.common.annotations import IMAGE
 from worker.recipes.common.estimators import write_estimator
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.job import Job, Setting, write_json
+from worker.recipes.common.job import NOT_KEPT, Job, Setting, write_json
 from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.images.encoding import grey
@@ -101,6 +101,8 @@ def train_images(
         "linear": problem.of_linear(linear, grey(test_paths)),
         problem.naive: problem.naive_answers(np.arange(len(paths)), len(test_paths)),
     }
+    if kind != "network":
+        answers[f"network{NOT_KEPT}"] = problem.of_logits(done.learner.made.model().outputs(test_paths))
     ignored = [f"{name} (this recipe reads images)" for name in table.names if name not in {IMAGE, split["target"]}]
     finish(
         job, runtime,

@@ -30,6 +30,7 @@ __all__ = [
     "warnings",
 ]
 READS_TEXT = True
+HUB_TASK = "text-generation"
 
 
 def suggest_target(table: Table, *, asked: bool) -> str | None:

@@ -16,7 +16,7 @@ from trainyard import TrainingRuntime
 from worker.recipes.common.columns import require_words
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import NOT_KEPT, Job, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.networks.loop import Goal, Loop, total_steps
 from worker.recipes.pairs.learner import PairLearner
@@ -80,7 +80,10 @@ def train_pairs(job: Job, runtime: TrainingRuntime, problem: Problem) -> None:
     found.stopped = found.stopped or runtime.should_stop
     simple = problem.baselines(pairs.sources, pairs.targets)
     _save(job, kind, made, simple, column)
-    writers = {"model": made.writer(beams=settings["beams"]) if kind == NETWORK else simple[kind], **simple}
+    network = made.writer(beams=settings["beams"])
+    writers = {"model": network, **simple}
+    if kind != NETWORK:
+        writers |= {"model": simple[kind], f"{NETWORK}{NOT_KEPT}": network}
     ignored = [f"{name} (this recipe reads one text column)" for name in table.names if name not in {column, target}]
     sources = test.columns[column]
     finish(

@@ -17,7 +17,7 @@ from trainyard.adapters import LightGBMCallback, resume_booster
 from worker.recipes.common.estimators import write_estimator
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.job import Job, Setting, write_json
+from worker.recipes.common.job import NOT_KEPT, Job, Setting, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.search import KEPT, Plan, ranges_left, search
 from worker.recipes.tabular.boosting import RANGES, SETTINGS, asked, boost
@@ -76,6 +76,8 @@ def train_table(job: Job, runtime: TrainingRuntime, problem_of: Any, more: Mappi
         "linear": problem.answers(estimators["linear"], there),
         problem.naive: problem.naive_answers(np.arange(table.rows), test.rows),
     }
+    if kind != "lightgbm":
+        answers[f"lightgbm{NOT_KEPT}"] = problem.answers(estimators["lightgbm"], there)
     row_ids = test.columns["row_id"]
     finish(
         job, runtime,

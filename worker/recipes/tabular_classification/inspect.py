@@ -21,6 +21,7 @@ from worker.recipes.tabular_classification.prepare import RULES
 
 __all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "suspicious", "warnings"]
 READS_TEXT = RULES.reads_text
+USUAL = True
 
 
 def fits(table: Table, columns: list[dict[str, Any]], target: str) -> float:

@@ -24,7 +24,7 @@ from worker.recipes.common.columns import require_words
 from worker.recipes.common.estimators import write_estimator
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import NOT_KEPT, Job, write_json
 from worker.recipes.common.kept import kept
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.table import BadData
@@ -100,6 +100,8 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
         "linear": np.asarray(linear.predict_proba(test.columns[column])),
         "majority": majority_shares(labels, classes, test.rows),
     }
+    if kind != "encoder":
+        shares[f"encoder{NOT_KEPT}"] = found.fitted.learner.encoder.model().predict_proba(test.columns[column])
     finish(
         job, runtime,
         Finished(kind, why, found.fitted.settings, ignored, {"rows": len(held), **found.scores}, found.stopped,

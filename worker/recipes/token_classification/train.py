@@ -21,7 +21,7 @@ from trainyard import TrainingRuntime
 from worker.recipes.classes.weights import class_weights, weight_notes
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import NOT_KEPT, Job, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.table import Table
 from worker.recipes.networks.fitting import fitted, planned_steps
@@ -134,13 +134,18 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     runtime.log(why)
     everywhere = most_frequent(sentences, tags)
     _save(job, kind, encoder if kind == "encoder" else everywhere, {"classes": classes, **_about(split)})
-    said = load(job.artifacts).answers({TEXT: test.columns[TEXT], WORDS: test.columns[WORDS]}).tags
+    answers = {
+        "model": load(job.artifacts).answers({TEXT: test.columns[TEXT], WORDS: test.columns[WORDS]}).tags,
+        "most_frequent": everywhere.tags(_words(test)),
+    }
+    if kind != "encoder":
+        answers[f"encoder{NOT_KEPT}"] = done.learner.tagger().tags(_words(test))
     finish(
         job, runtime,
         Finished(kind, why, settings, [], {"rows": len(held), **scores}, trained.stopped,
                  packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split), notes=notes,
                  found=done.found if kind == "encoder" else {}),
-        {"model": _rows(test, said), "most_frequent": _rows(test, everywhere.tags(_words(test)))},
+        {name: _rows(test, said) for name, said in answers.items()},
     )  # fmt: skip
 
 
