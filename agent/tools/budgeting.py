@@ -62,8 +62,8 @@ class Budgeting:
         data: list[JsonValue] = [dict(zip(table.columns, row, strict=True)) for row in rows] if table else []
         body = "\n".join(lines if rows else [*lines, "", NONE])
         card = Card(kind="notice", title="Use and budgets", body=body, table=table, footer=SET_ASIDE)
-        text = f"{counted(len(rows), 'budget')}." if rows else NONE
-        return Result(text, {"used": [*lines], "budgets": data}, card=card)
+        text = f"What was used, and {counted(len(rows), 'budget')}." if rows else "What was used; no budget holds here."
+        return Result(text, {"used": [*lines], "budgets": data}, card)
 
     async def set(self, caller: Caller, asked: SetArguments) -> Result:
         """Set what is named, and show what holds then."""

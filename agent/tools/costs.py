@@ -55,9 +55,9 @@ class Costs:
         sums: dict[str, JsonValue] = {
             TITLES[scope]: round(of.models_usd + of.runs.usd, 4) for scope, of in used.items()
         }
-        text = "; ".join(f"{TITLES[scope].lower()} {_sum(spent[scope], of)}" for scope, of in used.items())
-        data: dict[str, JsonValue] = {"usd": sums, "details": [*lines]}
-        return Result(f"{text[:1].upper()}{text[1:]}.", data, Card(kind="notice", title="Costs", body="\n".join(lines)))
+        body = "\n".join(lines)
+        card = Card(kind="notice", title="Costs", body=body)
+        return Result("What language models and runs cost until now.", {"usd": sums, "said": body}, card)
 
     async def _spent(self, caller: Caller) -> Mapping[Scope, Spent]:
         """What language models used, by scope."""
@@ -91,12 +91,6 @@ def _scope_lines(scope: Scope, spent: Spent, used: Used, models: Mapping[str, Sp
     if used.set_aside != RunHours():
         lines.append(f"- Set aside for runs that are not over: {_run_words(used.set_aside)}")
     return lines
-
-
-def _sum(spent: Spent, used: Used) -> str:
-    """One scope in a phrase."""
-    money, tokens = usd(used.models_usd + used.runs.usd), counted(spent.tokens_in + spent.tokens_out, "token")
-    return f"{money}, {tokens}, {_time(used.runs) or 'no run'}"
 
 
 def _run_words(hours: RunHours) -> str:

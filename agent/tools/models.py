@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent.cards import usd
+from agent.cards import counted, usd
 from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.models import Effort, ModelFacts, Preference, split_name
@@ -69,7 +69,8 @@ class LanguageModels:
         ]
         last = "When none of them answers, I go by rules. `model <name>` puts another one first in this thread."
         body = "\n".join((*lines, "", last))
-        return Result(body, card=Card(kind="notice", title="Language models", body=body))
+        card = Card(kind="notice", title="Language models", body=body)
+        return Result(f"{counted(len(lines), 'language model')}, in the order in which I ask.", {"said": body}, card)
 
     async def prefer(self, caller: Caller, asked: PreferArguments) -> Result:
         """Keep what the thread's people prefer, and say what answers from now on."""

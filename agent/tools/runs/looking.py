@@ -147,8 +147,8 @@ class Looking:
             footer=footer,
         )
         told: list[JsonValue] = [list(row) for row in rows]
-        text = _better_words(runs) or f"{len(runs)} runs side by side."
-        return Result(text, {"columns": ["", *(run.id for run in runs)], "rows": told}, card)
+        data: dict[str, JsonValue] = {"said": card.body, "columns": ["", *(run.id for run in runs)], "rows": told}
+        return Result(f"{len(runs)} runs side by side.", data, card)
 
     async def _curves(self, runs: Sequence[Run]) -> dict[str, Curves]:
         """What is compared of their metrics, by run id."""
