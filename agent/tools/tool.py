@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from agent.domain.content import Card, Document
 from agent.domain.inbound import Person, Thread
-from agent.domain.policy import ROLES, Effect, Role
+from agent.domain.policy import ROLES, Effect, Role, may_read
 from agent.ports import ToolSchema
 
 USUAL_LIMIT_S = 30.0
@@ -49,6 +49,10 @@ class Caller:
     words: tuple[str, ...] = ()
     workspace: bool = False
     act: str = ""
+
+    def may_read(self, home: Thread) -> bool:
+        """Whether this person may hear here of what belongs to the thread `home`."""
+        return may_read(self.person, here=self.thread, home=home, workspace=self.workspace)
 
 
 @dataclass(frozen=True, slots=True)
