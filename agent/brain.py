@@ -48,6 +48,7 @@ from agent.tools.budgeting import Budgeting
 from agent.tools.cards.card_views import CardViews
 from agent.tools.charts.charting import Charting
 from agent.tools.charts.experiments import Experimenting
+from agent.tools.costs import Costs
 from agent.tools.data import Data, DataFiles
 from agent.tools.dispatch import Dispatcher
 from agent.tools.members import Members
@@ -183,7 +184,8 @@ def build(  # noqa: PLR0913 - one argument for each thing the brain needs
         Auditing(stores.audit, artifacts),
         Budgeting(budgets, members),
         Allowing(allowances, members),
-        LanguageModels(models, stores.conversations, stores.usage, clock),
+        LanguageModels(models, stores.conversations),
+        Costs(stores.usage, budgets, stores.runs, clock),
         SessionTools(
             stores.sessions,
             stores.conversations,

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Choice, Content
-from agent.domain.datasets import DataReport, DatasetRef, may_be_program
+from agent.domain.datasets import DataReport, DatasetRef, holds_program
 from agent.domain.events import WorkerEvent
 from agent.domain.inbound import Attachment, Inbound, Person, Platform, Thread
 from agent.domain.models import ModelFacts, Preference
@@ -326,7 +326,7 @@ class AttachedFile:
     @property
     def is_program(self) -> bool:
         """Whether it can be run."""
-        return may_be_program(self.name) if self.program is None else self.program
+        return holds_program(self.name, self.program)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ the disk. Called by `bot.cli`.
 
 import asyncio
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from agent.series.growing import Growing
 from agent.series.tail import Tail
 from agent.series.window import Window
 from bot.metric_files import FORMATS, Runs, read_other, slice_of
+from bot.png_file import write_png
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 
@@ -119,7 +119,7 @@ class ChartFile:
     async def _draw(self, pool: ChartPool) -> None:
         spec, more = self.spec()
         png = await pool.render(spec)
-        await asyncio.to_thread(_write, self._output, png)
+        await asyncio.to_thread(write_png, self._output, png)
         left_out = f" Left out: {counted(self._malformed, 'line')} without a row." if self._malformed else ""
         rows = sum(run.rows for run in self._runs.values())
         self._say(f"{self._output}: {rows:,} rows.{left_out}{self._pages_said(more=more)}\n{describe(spec)}")
@@ -195,13 +195,3 @@ class ChartFile:
                 f"No metric has {' or '.join(self._wanted.metrics)} in its name. There are {', '.join(known)}."
             )
         return found
-
-
-def _write(path: Path, data: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(data)
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise BadRequest(f"The picture cannot be written to {path}: {error.strerror or error}.") from error

@@ -2,16 +2,16 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from agent.domain.charts import Theme
-from agent.domain.errors import BadData, BadRequest, NotFound
+from agent.domain.errors import BadData, NotFound
 from agent.domain.pictures import LIMIT_BYTES, PictureSpec, Reported
 from agent.runs.pictures.reported import label_of, when_reported
+from bot.png_file import write_png
 from charts_render.alt_text import describe
 from charts_render.pool import ChartPool
 
@@ -25,7 +25,7 @@ async def draw_reported(path: Path, output: Path, theme: Theme, say: Callable[[s
         png = await pool.render(spec)
     finally:
         await pool.close()
-    await asyncio.to_thread(_write, output, png)
+    await asyncio.to_thread(write_png, output, png)
     say(f"{output}\n{describe(spec)}")
     return 0
 
@@ -52,13 +52,3 @@ def _read(path: Path) -> Reported:
         raise BadData(f"{path} is no picture that a training logged: {error.errors()[0]['msg']}.") from error
     except (ValueError, RecursionError) as error:
         raise BadData(f"{path} is no picture that a training logged: it is not JSON, or too large.") from error
-
-
-def _write(path: Path, data: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(data)
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise BadRequest(f"The picture cannot be written to {path}: {error.strerror or error}.") from error

@@ -267,11 +267,11 @@ COMMANDS: Mapping[str, Command] = {
             ),
             example="audit verify",
         ),
-        Command("cost", "show_cost", "tokens and money of language models, here and this month"),
+        Command("cost", "show_cost", "money of language models and runs, tokens and GPU-hours, here and this month"),
         Command(
             "budget",
             "show_budget",
-            "what is left of the budgets here; admins set one: `budget channel usd=50`",
+            "what was used and is left here; admins set budgets: `budget channel usd=50`",
             options=(),
             example="budget channel usd=50 gpu_hours=100",
             switch=_is_scope,

@@ -1,13 +1,14 @@
 """What ends a turn that does not end by itself: its limits, and calls that go round in circles.
 
-Pure functions of what the turn has said and done, so that they hold over a restart. A call counts with its result: to
+Pure functions of what the turn has said and done, so that they hold over a restart; `polls` are the names of the tools
+that declare that they look at what goes on (`agent.tools.tool.Tool.polls`). A call counts with its result: to
 ask again how something stands is no circle as long as the answer changes. What waits may be looked at for longer. With
 each word of people the count begins anew: they may well ask for the same again.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.cards import counted
@@ -18,7 +19,6 @@ ROUNDS = 3  # so often the same round of calls with the same results is a circle
 LONGEST_ROUND = 5  # calls
 LOOKS = 6  # so often at what waits, without a change, before a model is told; twice as often is the end
 GOING_ON = LIVE | {RunState.QUEUED}
-POLLS = frozenset({"run_status", "run_logs", "run_metrics", "list_queue"})
 _BUG_ID = re.compile(r"\(id \w+\)")  # of a tool that broke: another one each time
 NOTE = (
     "You made the same calls with the same results {rounds} times: {calls}. Another time changes nothing. Do something "
@@ -65,19 +65,19 @@ def reached(limits: TurnLimits, turn: Sequence[ModelMessage], *, seconds: float)
     return ""
 
 
-def note_on(turn: Sequence[ModelMessage]) -> str:
+def note_on(turn: Sequence[ModelMessage], polls: Collection[str]) -> str:
     """What a model is told with its newest result, the first time that a turn goes round in circles."""
     turn = _since_words(turn)
-    repeated = () if any(said.note for said in turn) else _round_in(_steps(turn), ROUNDS, looks=LOOKS)
-    note, rounds = (UNCHANGED, LOOKS) if _waits(repeated) else (NOTE, ROUNDS)
+    repeated = () if any(said.note for said in turn) else _round_in(_steps(turn), polls, ROUNDS, looks=LOOKS)
+    note, rounds = (UNCHANGED, LOOKS) if _waits(repeated, polls) else (NOTE, ROUNDS)
     return note.format(rounds=rounds, calls=_named(repeated)) if repeated else ""
 
 
-def circles(turn: Sequence[ModelMessage]) -> str:
+def circles(turn: Sequence[ModelMessage], polls: Collection[str]) -> str:
     """The sentence about a turn that goes round once more after it was told; empty where it does not."""
     turn = _since_words(turn)
     noted = next((number for number, said in enumerate(turn) if said.note), len(turn))
-    repeated = _round_in(_steps(turn), ROUNDS + 1, looks=2 * LOOKS)
+    repeated = _round_in(_steps(turn), polls, ROUNDS + 1, looks=2 * LOOKS)
     return CIRCLES.format(calls=_named(repeated)) if 0 < len(repeated) <= len(_steps(turn[noted:])) else ""
 
 
@@ -102,30 +102,29 @@ def _steps(turn: Sequence[ModelMessage]) -> list[_Step]:
     ]
 
 
-def _round_in(steps: Sequence[_Step], rounds: int, *, looks: int) -> Sequence[_Step]:
+def _round_in(steps: Sequence[_Step], polls: Collection[str], rounds: int, *, looks: int) -> Sequence[_Step]:
     """The shortest round that the last steps repeat so often (`looks`: at what waits); empty where they do not."""
     for length in range(1, LONGEST_ROUND + 1):
         last = steps[-length:]
-        count = length * (looks if _waits(last) else rounds)
+        count = length * (looks if _waits(last, polls) else rounds)
         tail = steps[-count:]
         if len(tail) == count and all(step == last[n % length] for n, step in enumerate(tail)):
             return last
     return ()
 
 
-def _waits(steps: Sequence[_Step]) -> bool:
+def _waits(steps: Sequence[_Step], polls: Collection[str]) -> bool:
     """Whether these calls look at something that goes on or waits, and may well be as it was."""
-    looks = all(step.name in POLLS for step in steps)
-    return looks and any(step.name == "list_queue" or _state_in(step.result) in GOING_ON for step in steps)
+    return all(step.name in polls for step in steps) and any(_state_in(step.result) in GOING_ON for step in steps)
 
 
 def _state_in(result: str) -> str:
-    """The state of a run that a result tells; empty where it tells none."""
+    """The state of a run that a result names; empty where it names none."""
     try:
-        told = json.loads(result)
+        data = json.loads(result)
     except ValueError:
         return ""
-    return str(told.get("state", "")) if isinstance(told, Mapping) else ""
+    return str(data.get("state", "")) if isinstance(data, Mapping) else ""
 
 
 def _named(steps: Sequence[_Step]) -> str:

@@ -83,7 +83,7 @@ class TurnLoop:
             if await self._command(turn, talk, control):
                 return
             so_far = since_request(history)
-            limit = circles(so_far) or reached(self._limits, so_far, seconds=_now_s() - begun_s)
+            limit = circles(so_far, self._dispatcher.polls) or reached(self._limits, so_far, seconds=_now_s() - begun_s)
             if why := limit or await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
                 await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, history[-1].id)))
                 return

@@ -14,8 +14,7 @@ from agent.conversation.questions import QuestionService
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Card
 from agent.domain.errors import Conflict, NotFound
-from agent.domain.inbound import Thread
-from agent.domain.policy import Effect, may_read
+from agent.domain.policy import Effect
 from agent.ports import ModelMessage
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Compaction, Conversations, Sessions, Turn
@@ -142,7 +141,7 @@ class SessionTools:
         address = asked.address.strip("<>`")
         session_id = address if address.startswith("s-") else await self._sessions.at(address, caller.thread)
         homes = await self._sessions.threads(session_id or "")
-        if session_id is None or not any(self._may_read(caller, home) for home in homes):
+        if session_id is None or not any(caller.may_read(home) for home in homes):
             raise NotFound(NO_SESSION)
         if session_id == caller.session_id:
             _, newest = await self._newest(caller)
@@ -171,9 +170,6 @@ class SessionTools:
 
     async def _compact(self, caller: Caller, made: Compaction, told: str) -> None:
         await self._compactor.store(caller.session_id, caller.thread, made, told, key=caller.act)
-
-    def _may_read(self, caller: Caller, home: Thread) -> bool:
-        return may_read(caller.person, here=caller.thread, home=home, workspace=caller.workspace)
 
     def _effects(self, turn: Sequence[ModelMessage]) -> list[str]:
         """What calls of a turn did that is not undone with it."""

@@ -103,7 +103,7 @@ class ToolCalls:
             whole, answer = self._dispatcher.whole(call.name, answer), self._dispatcher.answer(call.name, answer)
         said = ModelMessage(Role.TOOL, answer, call_id=call.id, whole=whole, cut_chars=len(whole))
         async with storing:  # the note counts the results that are there
-            said = replace(said, note=note_on([*since_request(talk.history), said]))
+            said = replace(said, note=note_on([*since_request(talk.history), said], self._dispatcher.polls))
             talk.history += await self._conversations.append(turn, [said])
         return False
 

@@ -41,24 +41,39 @@ class Budget(Value):
     at: datetime
 
 
-class Used(Value):
-    """What was used, and what is set aside for runs that are not over."""
+class RunHours(Value):
+    """Hours of runs, and their US dollars where a price is set: `gpu` counts each GPU, `cpu` the runs without one."""
 
+    gpu: float = 0.0
+    cpu: float = 0.0
     usd: float = 0.0
+
+    def __add__(self, other: "RunHours") -> "RunHours":
+        """Both together."""
+        return RunHours(gpu=self.gpu + other.gpu, cpu=self.cpu + other.cpu, usd=self.usd + other.usd)
+
+
+class Used(Value):
+    """What language models and runs used. `set_aside` is what runs that are not over may still use."""
+
+    models_usd: float = 0.0
     tokens: float = 0.0
-    gpu_hours: float = 0.0
+    runs: RunHours = RunHours()
+    set_aside: RunHours = RunHours()
+
+    @property
+    def usd(self) -> float:
+        """All money, with what is set aside."""
+        return self.models_usd + self.runs.usd + self.set_aside.usd
+
+    @property
+    def gpu_hours(self) -> float:
+        """All hours of GPUs, with those that are set aside."""
+        return self.runs.gpu + self.set_aside.gpu
 
     def of(self, unit: Unit) -> float:
         """The amount of one unit."""
         return {Unit.USD: self.usd, Unit.TOKENS: self.tokens}.get(unit, self.gpu_hours)
-
-    def __add__(self, other: "Used") -> "Used":
-        """Both together."""
-        return Used(
-            usd=self.usd + other.usd,
-            tokens=self.tokens + other.tokens,
-            gpu_hours=self.gpu_hours + other.gpu_hours,
-        )
 
 
 class Standing(Value):
@@ -90,6 +105,12 @@ NAMES = {
     Scope.CHANNEL: "this channel",
     Scope.THREAD: "this thread",
     Scope.EVERYWHERE: "everybody",
+}
+TITLES = {
+    Scope.PERSON: "You, this month",
+    Scope.CHANNEL: "This channel, this month",
+    Scope.THREAD: "This thread",
+    Scope.EVERYWHERE: "Everybody, this month",
 }
 
 

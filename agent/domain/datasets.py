@@ -30,12 +30,17 @@ class DatasetRef(Value):
     @property
     def is_program(self) -> bool:
         """Whether it can be run: a Python file, or an archive that holds one."""
-        return may_be_program(self.name) if self.program is None else self.program
+        return holds_program(self.name, self.program)
 
 
 def may_be_program(name: str) -> bool:
     """Whether a file of this name can be a program."""
     return name.lower().endswith(PROGRAM_ENDINGS)
+
+
+def holds_program(name: str, known: bool | None) -> bool:
+    """Whether a file can be run; `known` is what somebody who looked into it found."""
+    return may_be_program(name) if known is None else known
 
 
 class ColumnReport(Value):

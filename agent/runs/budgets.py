@@ -1,9 +1,9 @@
 """Holds people to their budgets: before a language model is asked, and before a run is approved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.clock import month_began
-from agent.domain.budgets import EACH, Budget, Scope, Standing, Unit, keys_of, shown
+from agent.domain.budgets import EACH, Budget, Scope, Standing, Unit, Used, keys_of, shown
 from agent.domain.errors import OverBudget
 from agent.domain.inbound import Thread
 from agent.domain.runs import RunSpec
@@ -48,6 +48,15 @@ class BudgetService:
             if held := [budget for budget in await self._of(scope, key) if budget.unit in units]:
                 used = await self._budgets.used(scope, key, None if scope is Scope.THREAD else month)
                 found += [Standing(budget=budget, used=used.of(budget.unit)) for budget in held]
+        return found
+
+    async def used(self, person: str, thread: Thread, session_id: str) -> Mapping[Scope, Used]:
+        """What was used, whether or not a budget holds: in this thread, and this month here and by this person."""
+        month, found = month_began(self._clock.now()), {}
+        keys = keys_of(person, thread, session_id)
+        for scope in (Scope.THREAD, Scope.CHANNEL, Scope.PERSON):
+            if keys[scope]:
+                found[scope] = await self._budgets.used(scope, keys[scope], None if scope is Scope.THREAD else month)
         return found
 
     async def refusal(self, person: str, thread: Thread, session_id: str) -> str:

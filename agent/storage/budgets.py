@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from agent import wire
 from agent.domain.approvals import ApprovalState
-from agent.domain.budgets import Budget, Scope, Unit, Used
+from agent.domain.budgets import Budget, RunHours, Scope, Unit, Used
 from agent.domain.inbound import Thread
 from agent.domain.runs import ENDED, RunState
 from agent.storage.database import Database
@@ -57,16 +57,21 @@ class SqlBudgets:
 
     async def used(self, scope: Scope, key: str, since: datetime | None) -> Used:
         """What language models and runs used since then, with what is approved for runs that are not over."""
-        return await self._database.read(
-            lambda connection: _models(connection, scope, key, since) + _runs(connection, scope, key, since)
-        )
+
+        def read(connection: Connection) -> Used:
+            tokens, models_usd = _models(connection, scope, key, since)
+            runs, set_aside = _runs(connection, scope, key, since)
+            return Used(models_usd=models_usd, tokens=tokens, runs=runs, set_aside=set_aside)
+
+        return await self._database.read(read)
 
 
 def _same(scope: Scope, key: str, unit: Unit) -> tuple[Any, ...]:
     return budget.c.scope == scope.value, budget.c.key == key, budget.c.unit == unit.value
 
 
-def _models(connection: Connection, scope: Scope, key: str, since: datetime | None) -> Used:
+def _models(connection: Connection, scope: Scope, key: str, since: datetime | None) -> tuple[float, float]:
+    """Tokens and US dollars."""
     tokens = func.coalesce(func.sum(model_call.c.tokens_in + model_call.c.tokens_out), 0)
     query = select(tokens.label("tokens"), func.coalesce(func.sum(model_call.c.usd), 0.0).label("usd"))
     columns = {
@@ -77,10 +82,11 @@ def _models(connection: Connection, scope: Scope, key: str, since: datetime | No
     if scope in columns:
         query = query.where(columns[scope] == key)
     row = connection.execute(query if since is None else query.where(model_call.c.at >= since)).one()
-    return Used(tokens=row.tokens, usd=row.usd)
+    return row.tokens, row.usd
 
 
-def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> Used:
+def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> tuple[RunHours, RunHours]:
+    """What runs used, and what is set aside for those that are not over."""
     runs, approved = _RUNS, _APPROVED
     if since is not None:
         runs, approved = runs.where(run.c.created_at >= since), approved.where(approval.c.created_at >= since)
@@ -89,17 +95,18 @@ def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None
     if scope is Scope.THREAD:
         runs, approved = runs.where(run.c.session_id == key), approved.where(approval.c.session_id == key)
     channel = key if scope is Scope.CHANNEL else ""
-    total = Used()
+    used = set_aside = RunHours()
     for row in connection.execute(runs):
         if _of_channel(row, channel):
-            spec = json.loads(row.spec)
-            hours = row.used_s / 3600
-            total += _hours(spec, hours if row.state in _OVER else max(hours, spec["max_hours"]))
+            spec, hours = json.loads(row.spec), row.used_s / 3600
+            used += _hours(spec, hours)
+            if row.state not in _OVER:
+                set_aside += _hours(spec, max(0.0, spec["max_hours"] - hours))
     for asked in connection.execute(approved):
         if _of_channel(asked, channel):
             for spec in _specs(asked.arguments):
-                total += _hours(spec, spec["max_hours"])
-    return total
+                set_aside += _hours(spec, spec["max_hours"])
+    return used, set_aside
 
 
 def _of_channel(row: Any, channel: str) -> bool:
@@ -112,6 +119,7 @@ def _specs(arguments: str) -> Iterator[dict[str, Any]]:
         yield spec
 
 
-def _hours(spec: dict[str, Any], hours: float) -> Used:
-    price = spec.get("price_usd")
-    return Used(usd=hours * float(price or 0), gpu_hours=hours * spec.get("gpus", 0))
+def _hours(spec: dict[str, Any], hours: float) -> RunHours:
+    gpus = spec.get("gpus", 0)
+    usd = hours * float(spec.get("price_usd") or 0)
+    return RunHours(gpu=hours * gpus, cpu=0.0 if gpus else hours, usd=usd)

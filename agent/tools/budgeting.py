@@ -1,11 +1,11 @@
-"""Tools about budgets: what is left of them here, and, for admins, what they are."""
+"""Tools about budgets: what was used and what is left here, and, for admins, setting them."""
 
 from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import counted
-from agent.domain.budgets import EACH, Scope, Standing, Unit, amount_of, holder_of, keys_of, shown
+from agent.cards import counted, usd
+from agent.domain.budgets import EACH, TITLES, Scope, Standing, Unit, Used, amount_of, holder_of, keys_of, shown
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, NotAllowed
 from agent.domain.policy import Effect, Right
@@ -16,13 +16,8 @@ from agent.tools.tool import Arguments, Caller, Result, Tool
 NONE = (
     "No budget holds here. An admin sets one: `budget channel usd=50 gpu_hours=100` (this month and every one after)."
 )
+SET_ASIDE = "Used counts what is set aside for runs that are not over."
 ADMINS_ONLY = "Admins set budgets: {}. Who runs me grants that (`TRAINYARD_ADMINS`)."
-TITLES = {
-    Scope.PERSON: "You, this month",
-    Scope.CHANNEL: "This channel, this month",
-    Scope.THREAD: "This thread",
-    Scope.EVERYWHERE: "Everybody, this month",
-}
 
 
 class SetArguments(Arguments):
@@ -46,21 +41,29 @@ class Budgeting:
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
         return (
-            Tool("show_budget", "What is left of the budgets that hold here.", Arguments, Effect.READ, run=self.show),
+            Tool(
+                "show_budget",
+                "What was used here, this month and in this thread, and what is left of the budgets.",
+                Arguments,
+                Effect.READ,
+                run=self.show,
+            ),
             Tool("set_budget", "Set a budget.", SetArguments, Effect.WRITE, run=self.set, offered=False),
         )
 
     async def show(self, caller: Caller, _asked: Arguments) -> Result:
-        """A row for each budget."""
-        found = await self._budgets.standings(caller.person.key, caller.thread, caller.session_id)
-        if not found:
-            return Result(NONE)
+        """What was used, and a row for each budget."""
+        key = caller.person.key
+        used = await self._budgets.used(key, caller.thread, caller.session_id)
+        found = await self._budgets.standings(key, caller.thread, caller.session_id)
+        lines = [f"- {TITLES[scope]}: {_used_words(of)}" for scope, of in used.items()]
         rows = tuple(_row(standing) for standing in found)
-        table = Table(columns=("budget", "used", "of", "left"), rows=rows)
-        data: list[JsonValue] = [dict(zip(table.columns, row, strict=True)) for row in rows]
-        footer = "Used counts what is set aside for runs that are not over."
-        card = Card(kind="notice", title="Budgets", table=table, footer=footer)
-        return Result(f"{counted(len(rows), 'budget')}.", {"budgets": data}, card=card)
+        table = Table(columns=("budget", "used", "of", "left"), rows=rows) if rows else None
+        data: list[JsonValue] = [dict(zip(table.columns, row, strict=True)) for row in rows] if table else []
+        body = "\n".join(lines if rows else [*lines, "", NONE])
+        card = Card(kind="notice", title="Use and budgets", body=body, table=table, footer=SET_ASIDE)
+        text = f"What was used, and {counted(len(rows), 'budget')}." if rows else "What was used; no budget holds here."
+        return Result(text, {"used": [*lines], "budgets": data}, card)
 
     async def set(self, caller: Caller, asked: SetArguments) -> Result:
         """Set what is named, and show what holds then."""
@@ -85,6 +88,13 @@ class Budgeting:
         if asked.scope is Scope.THREAD and not caller.session_id:
             raise BadRequest("A thread's budget is set in one with me: `@trainyard budget thread usd=5`.")
         return keys_of("", caller.thread, caller.session_id)[asked.scope]
+
+
+def _used_words(used: Used) -> str:
+    """Money, and of whom, then tokens and hours."""
+    runs_usd = used.runs.usd + used.set_aside.usd
+    money = f"{usd(used.usd)} (language models {usd(used.models_usd)}, runs {usd(runs_usd)})"
+    return f"{money}, {shown(Unit.TOKENS, used.tokens)}, {shown(Unit.GPU_HOURS, used.gpu_hours)}"
 
 
 def _row(standing: Standing) -> tuple[str, ...]:

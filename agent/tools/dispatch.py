@@ -51,6 +51,7 @@ class Dispatcher:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name}")
             self._tools[tool.name] = tool
+        self.polls = frozenset(name for name, tool in self._tools.items() if tool.polls)
         self._workspace = workspace
         self._acts = acts
         self._schemas = tuple(tool.schema() for tool in self._tools.values() if tool.offered)

@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from agent.domain.errors import BadRequest, NotFound
-from agent.domain.inbound import Thread
-from agent.domain.policy import may_read
 from agent.domain.runs import Run, RunState
 from agent.run_store import no_run
 from agent.stores import Runs
@@ -26,7 +24,7 @@ NO_RUN = (
 async def named(runs: Runs, caller: Caller, run_id: str) -> Run:
     """A run by id. Raises `NotFound`, in the same words for one that is not and one that this person may not read."""
     run = await runs.get(run_id)
-    if not _may_read(caller, await runs.thread(run.id)):
+    if not caller.may_read(await runs.thread(run.id)):
         raise no_run(run_id)
     return run
 
@@ -45,11 +43,7 @@ async def of_all(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
 async def readable(runs: Runs, caller: Caller, found: Sequence[Run]) -> Sequence[Run]:
     """Those that this person may read."""
     homes = await runs.threads([run.id for run in found]) if found else {}
-    return [run for run in found if _may_read(caller, homes[run.id])]
-
-
-def _may_read(caller: Caller, home: Thread) -> bool:
-    return may_read(caller.person, here=caller.thread, home=home, workspace=caller.workspace)
+    return [run for run in found if caller.may_read(homes[run.id])]
 
 
 async def named_or_newest(runs: Runs, caller: Caller, run_id: str | None) -> Run:

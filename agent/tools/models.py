@@ -1,18 +1,17 @@
-"""Tools about language models: which there are, which one answers in a thread, how hard it thinks, what they cost."""
+"""Tools about language models: which there are, which one answers in a thread, how hard it thinks, and their prices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from agent.cards import counted, usd
-from agent.clock import month_began
 from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.models import Effort, ModelFacts, Preference, split_name
 from agent.domain.policy import Effect
-from agent.ports import Clock, Models
-from agent.stores import Conversations, ModelUsage, Spent
+from agent.ports import Models
+from agent.stores import Conversations
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 NONE = "No language model is configured, so I go by rules. The README says how to set TRAINYARD_MODELS."
@@ -30,12 +29,10 @@ class PreferArguments(Arguments):
 class LanguageModels:
     """The tools of this family."""
 
-    def __init__(self, models: Models | None, conversations: Conversations, usage: ModelUsage, clock: Clock) -> None:
+    def __init__(self, models: Models | None, conversations: Conversations) -> None:
         """`models` are the configured ones, if there are any."""
         self._models = models
         self._conversations = conversations
-        self._usage = usage
-        self._clock = clock
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -56,13 +53,6 @@ class LanguageModels:
                 run=self.prefer,
                 limit_s=ASK_S,
             ),
-            Tool(
-                "show_cost",
-                "Tokens and money that language models used in this thread and this month.",
-                Arguments,
-                Effect.READ,
-                run=self.cost,
-            ),
         )
 
     async def show(self, caller: Caller, _asked: Arguments) -> Result:
@@ -79,7 +69,8 @@ class LanguageModels:
         ]
         last = "When none of them answers, I go by rules. `model <name>` puts another one first in this thread."
         body = "\n".join((*lines, "", last))
-        return Result(body, card=Card(kind="notice", title="Language models", body=body))
+        card = Card(kind="notice", title="Language models", body=body)
+        return Result(f"{counted(len(lines), 'language model')}, in the order in which I ask.", {"said": body}, card)
 
     async def prefer(self, caller: Caller, asked: PreferArguments) -> Result:
         """Keep what the thread's people prefer, and say what answers from now on."""
@@ -99,22 +90,6 @@ class LanguageModels:
         if chosen.effort and not await self._models.has_efforts(first):
             said += "; it has no levels of effort that I know of, so it answers in its own way"
         return Result(f"{said}.", {"model": split_name(first)[0], "effort": chosen.effort})
-
-    async def cost(self, caller: Caller, _asked: Arguments) -> Result:
-        """Sums of this thread, and of the month for the channel and the person."""
-        since = month_began(self._clock.now())
-        channel, person = caller.thread.channel_key, caller.person.key
-        here = await self._usage.by_model(session_id=caller.session_id) if caller.session_id else {}
-        sums = {
-            "This thread": _total(here),
-            "This channel, this month": await self._usage.spent(channel=channel, since=since),
-            "You, this month": await self._usage.spent(person=person, since=since),
-        }
-        lines = [f"- {name}: {_spent(spent)}" for name, spent in sums.items()]
-        if len(here) > 1:
-            lines[1:1] = [f"  - `{model}`: {_spent(spent)}" for model, spent in here.items()]
-        body = "\n".join(lines)
-        return Result(body, card=Card(kind="notice", title="What language models cost", body=body))
 
 
 def _named(asked: str, names: Sequence[str]) -> str:
@@ -150,16 +125,3 @@ def price_of(facts: ModelFacts) -> str:
         return "price unknown"
     free = facts.usd_in == facts.usd_out == 0
     return "no price" if free else f"{usd(facts.usd_in)} in and {usd(facts.usd_out)} out per million tokens"
-
-
-def _total(parts: Mapping[str, Spent]) -> Spent:
-    return sum(parts.values(), Spent())
-
-
-def _spent(spent: Spent) -> str:
-    if not spent.calls:
-        return "nothing"
-    money = usd(spent.usd) if spent.calls > spent.unpriced else ""
-    unpriced = f"{counted(spent.unpriced, 'call')} without a known price" if spent.unpriced else ""
-    words = " and ".join(part for part in (money, unpriced) if part)
-    return f"{counted(spent.calls, 'call')}, {spent.tokens_in:,} tokens in, {spent.tokens_out:,} out, {words}"

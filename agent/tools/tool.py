@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from agent.domain.content import Card, Document
 from agent.domain.inbound import Person, Thread
-from agent.domain.policy import ROLES, Effect, Role
+from agent.domain.policy import ROLES, Effect, Role, may_read
 from agent.ports import ToolSchema
 
 USUAL_LIMIT_S = 30.0
@@ -49,6 +49,10 @@ class Caller:
     words: tuple[str, ...] = ()
     workspace: bool = False
     act: str = ""
+
+    def may_read(self, home: Thread) -> bool:
+        """Whether this person may hear here of what belongs to the thread `home`."""
+        return may_read(self.person, here=self.thread, home=home, workspace=self.workspace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ class Tool:
     `beside` says that it may run at the same time as others of one reply, `roles` who may call it; where these are
     unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
     What is not `offered` is for commands, not for models. `quotes` says that an answer may hold what neither the person
-    nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does.
+    nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does. `polls` says that it looks
+    at what goes on: while a result names a `state` that can change, the same call counts as a circle much later.
 
     A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
     person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.
@@ -112,6 +117,7 @@ class Tool:
     cost: Callable[[Mapping[str, JsonValue]], str] | None = None
     offered: bool = True
     quotes: bool | None = None
+    polls: bool = False
     harmless: bool = False
     own: Callable[[Caller, Any], Awaitable[bool]] | None = None
     exact: Callable[[Caller, Any], Awaitable[Arguments]] | None = None

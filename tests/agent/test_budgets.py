@@ -20,7 +20,7 @@ from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage
 from tests.agent.test_deciding import asked, card_with
-from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked
+from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, host
 
 
 @pytest.fixture
@@ -63,7 +63,10 @@ def test_amounts_are_shown_with_their_unit() -> None:
 async def test_admins_set_budgets_and_everybody_sees_what_is_left(admin: Harness) -> None:
     async with admin.open() as brain:
         stage = Stage(admin, brain)
-        assert "No budget holds here" in (await stage.asks("budget")).text
+        nothing = (await stage.asks("budget")).card
+        assert nothing is not None
+        assert "This channel, this month: $0.00 (language models $0.00, runs $0.00), 0 tokens" in nothing.body
+        assert "No budget holds here" in nothing.body
         assert "Admins set budgets: `U-alice`" in (await stage.asks("budget", "channel", "usd=5", person=BOB)).text
         answer = await stage.asks("budget", "channel", "usd=50", "gpu_hours=10", "tokens=2M")
         assert answer.text == "The budget of this channel is now: $50.00, 2,000,000 tokens, 10 GPU-hours."
@@ -104,6 +107,31 @@ async def test_a_run_is_settled_with_what_it_used(admin: Harness) -> None:
             (Scope.EVERYWHERE, "", 0.1),
         ):
             assert (await brain.stores.budgets.used(scope, key, None)).usd == pytest.approx(usd)
+
+
+async def test_what_runs_cost_is_shown_beside_what_models_cost(harness: Harness) -> None:
+    harness.fleet.infos = (host("gpu-1", gpus=2),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running(SPEC.model_copy(update={"gpus": 2, "max_hours": 1.5, "price_usd": Decimal(6)}))
+        card = (await stage.asks("cost")).card
+        assert card is not None
+        assert "- Set aside for runs that are not over: 3 GPU-hours, $9.00" in card.body
+        await stage.ended(run, RunState.SUCCEEDED)  # after a minute
+        unpriced = await stage.running(SPEC)
+        await stage.ended(unpriced, RunState.SUCCEEDED)
+        card = (await stage.asks("cost")).card
+        assert card is not None
+        lines = card.body.splitlines()
+        assert set(lines[-2:]) == {
+            f"- `{unpriced.id}` y: 1 min 00 s on CPU, no price is set",
+            f"- `{run.id}` y: 1 min 00 s on 2 GPUs, 0.03 GPU-hours, $0.10",
+        }
+        of_channel = lines[lines.index("**This channel, this month**") :]
+        assert of_channel[1:3] == ["- Language models: nothing", "- Runs: 0.03 GPU-hours, 1 min 00 s on CPUs, $0.10"]
+        card = (await stage.asks("budget")).card
+        assert card is not None
+        assert "- This channel, this month: $0.10 (language models $0.00, runs $0.10), 0 tokens" in card.body
 
 
 async def priced(harness: Harness, brain: Brain, csv: Path, price: int = 10) -> Card:

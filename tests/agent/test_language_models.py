@@ -101,11 +101,13 @@ async def test_what_models_cost_is_shown_for_the_thread_and_the_month(harness: H
     lines = (await answered(harness, "cost")).splitlines()
     both = "3 calls, 3,600 tokens in, 90 out, $0.0041 and 2 calls without a known price"
     assert lines == [
-        f"- This thread: {both}",
+        "**This thread**",
+        f"- Language models: {both}",
         f"  - `{OWN}`: 2 calls, 2,400 tokens in, 60 out, 2 calls without a known price",
         f"  - `{CLAUDE}`: 1 call, 1,200 tokens in, 30 out, $0.0041",
-        f"- This channel, this month: {both}",
-        f"- You, this month: {both}",
+        "- Runs: nothing",
+        *("**This channel, this month**", f"- Language models: {both}", "- Runs: nothing"),
+        *("**You, this month**", f"- Language models: {both}", "- Runs: nothing"),
     ]
 
 

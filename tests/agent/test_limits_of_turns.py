@@ -162,6 +162,7 @@ def turn_of(*steps: tuple[str, str], notes: Sequence[int] = ()) -> list[ModelMes
     return said
 
 
+POLLS = frozenset({"run_status", "run_logs", "list_queue"})
 A, B, C, D, E = (("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5"))
 LIVE, ENDED = ("run_status", '{"state": "running"}'), ("run_status", '{"state": "failed"}')
 
@@ -185,40 +186,45 @@ LIVE, ENDED = ("run_status", '{"state": "running"}'), ("run_status", '{"state": 
     ],
 )
 def test_what_is_a_circle(steps: list[tuple[str, str]], named: str) -> None:
-    note = note_on(turn_of(*steps))
+    note = note_on(turn_of(*steps), POLLS)
     assert (f" times: {named}. " in note) if named else not note
-    assert not circles(turn_of(*steps))
+    assert not circles(turn_of(*steps), POLLS)
 
 
 def test_a_circle_is_noted_once_and_ended_after_another_round() -> None:
     noted = turn_of(A, A, A, notes=[3])
-    assert not note_on(noted)
-    assert not circles(noted)
-    assert circles(turn_of(A, A, A, A, notes=[3]))
-    assert not circles(turn_of(A, A, A, B, A, notes=[3]))
-    assert circles(turn_of(*[A, B] * 4, notes=[6]))
+    assert not note_on(noted, POLLS)
+    assert not circles(noted, POLLS)
+    assert circles(turn_of(A, A, A, A, notes=[3]), POLLS)
+    assert not circles(turn_of(A, A, A, B, A, notes=[3]), POLLS)
+    assert circles(turn_of(*[A, B] * 4, notes=[6]), POLLS)
 
 
 def test_words_of_people_begin_the_count_anew() -> None:
     noted = turn_of(A, A, A, notes=[3])
     again = turn_of(A, A, A)[1:]
     words = ModelMessage(Role.USER, "I have mended it, try again", steers=BOB.key)
-    assert not circles([*noted, words, *again[:2]])
-    assert not note_on([*noted, words, *again[:4]])
-    assert note_on([*noted, words, *again])
+    assert not circles([*noted, words, *again[:2]], POLLS)
+    assert not note_on([*noted, words, *again[:4]], POLLS)
+    assert note_on([*noted, words, *again], POLLS)
 
 
 def test_a_tool_that_breaks_again_and_again_is_a_circle() -> None:
     broken = [("a", f'{{"error": "`a` broke (id {bug}); the log has the details."}}') for bug in ("x1", "y2", "z3")]
-    assert note_on(turn_of(*broken))
+    assert note_on(turn_of(*broken), POLLS)
 
 
-@pytest.mark.parametrize("look", [[LIVE], [("list_queue", "{}")], [LIVE, ("run_logs", "{}")]])
+@pytest.mark.parametrize("look", [[LIVE], [("list_queue", '{"state": "queued"}')], [LIVE, ("run_logs", "{}")]])
 def test_looking_at_what_waits_is_noted_gently_and_ends_much_later(look: list[tuple[str, str]]) -> None:
-    assert not note_on(turn_of(*look * 5))
-    note = note_on(turn_of(*look * 6))
+    assert not note_on(turn_of(*look * 5), POLLS)
+    note = note_on(turn_of(*look * 6), POLLS)
     assert note.startswith("Nothing has changed in 6 looks: `")
     assert "end your answer" in note
     noted = [6 * len(look)]
-    assert not circles(turn_of(*look * 11, notes=noted))
-    assert circles(turn_of(*look * 12, notes=noted))
+    assert not circles(turn_of(*look * 11, notes=noted), POLLS)
+    assert circles(turn_of(*look * 12, notes=noted), POLLS)
+
+
+async def test_tools_that_look_at_what_goes_on_declare_it(harness: Harness) -> None:
+    async with harness.open() as brain:
+        assert brain.dispatcher.polls == {"run_status", "run_logs", "run_metrics", "list_queue"}

@@ -410,5 +410,9 @@ async def test_a_question_in_the_thread_shows_what_fits(harness: Harness) -> Non
         files = files_of(harness.folder / "run")
         reported = [stored(harness, "wine-clusters", files["residuals"]), stored(harness, "samples", files["samples"])]
         await stage.says(run, *reported, stored(harness, "late-clusters", files["residuals"]))
-        assert "`samples`, reported by train.py" in await stage.tells("show me the samples")
-        assert "`late-clusters`, `wine-clusters`, reported by" in await stage.tells("show the clusters")
+        for asked, named in (
+            ("show me the samples", "`samples`, reported by train.py"),
+            ("show the clusters", "`late-clusters`, `wine-clusters`, reported by"),
+        ):
+            assert await stage.tells(asked) == f"Pictures that the training of `{run.id}` logged."
+            assert any(content.card and named in content.card.body for content in harness.adapter.shown)

@@ -257,10 +257,11 @@ async def test_a_question_in_the_thread_is_answered_with_the_picture(harness: Ha
         )
         await harness.until(lambda: any(_is_result(content) for content in harness.adapter.shown))
         text = await stage.tells("what did it get wrong?")
-        assert "mistakes; the surest: row" in text
+        assert text == f"Mistakes of `{run.id}`.", "what its card says is not said again"
         cards = [content.card for content in harness.adapter.shown if content.card]
         (shown,) = [card for card in cards if card.title == f"Mistakes of {run.id}"]
         assert shown.picture is not None
+        assert "mistakes; the surest: row" in shown.body
 
 
 async def test_a_run_without_results_says_so(harness: Harness) -> None:

@@ -361,7 +361,8 @@ async def test_runs_are_compared_with_one_chart(harness: Harness) -> None:
         assert found["result (sealed test)"] == ("accuracy 0.7000", "accuracy 0.9000")
         assert f"`{two.id}` with 0.9" in card.body
         assert "not measured on the same test rows" in card.body  # another seed, another split
-        assert two.id in await stage.tells("compare the last two runs")
+        assert await stage.tells("compare the last two runs") == "2 runs side by side."
+        assert [content.card.body for content in harness.adapter.shown if content.card][-1] == card.body
         assert "two to five" in (await stage.asks("compare", one.id)).text
 
 

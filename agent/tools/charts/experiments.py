@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
+from agent.cards import counted
 from agent.domain.content import Card
 from agent.domain.policy import Effect
 from agent.domain.runs import Run
@@ -64,7 +65,8 @@ class Experimenting:
             {"run": run.id, found.metric: trial.value, "training_s": trial.cost, "state": trial.state}
             for run, trial in found.measured
         ]
-        return Result(said, {"experiments": ranked, "left_out": found.left_out}, card)
+        data: dict[str, JsonValue] = {"said": said, "experiments": ranked, "left_out": found.left_out}
+        return Result(f"{counted(len(ranked), 'run')} by result.", data, card)
 
 
 def _changes(runs: Sequence[Run]) -> dict[str, str]:

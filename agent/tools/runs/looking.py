@@ -66,7 +66,14 @@ class Looking:
         read = Effect.READ
         return (
             Tool("list_runs", "The runs of this thread.", NoArguments, read, run=self.list_runs),
-            Tool("run_status", "State, step, time left and result of a run.", RunArguments, read, run=self.status),
+            Tool(
+                "run_status",
+                "State, step, time left and result of a run.",
+                RunArguments,
+                read,
+                run=self.status,
+                polls=True,
+            ),
             Tool(
                 "compare_runs",
                 "Two to five runs side by side: differing settings, results, metrics, one chart.",
@@ -74,7 +81,7 @@ class Looking:
                 read,
                 run=self.compare,
             ),
-            Tool("list_queue", "The runs that wait, in order, and why.", NoArguments, read, run=self.queue),
+            Tool("list_queue", "The runs that wait, in order, and why.", NoArguments, read, run=self.queue, polls=True),
             Tool(
                 "list_hosts",
                 "The cluster: hosts, GPUs and who has them, walls, disk, queue.",
@@ -147,8 +154,8 @@ class Looking:
             footer=footer,
         )
         told: list[JsonValue] = [list(row) for row in rows]
-        text = _better_words(runs) or f"{len(runs)} runs side by side."
-        return Result(text, {"columns": ["", *(run.id for run in runs)], "rows": told}, card)
+        data: dict[str, JsonValue] = {"said": card.body, "columns": ["", *(run.id for run in runs)], "rows": told}
+        return Result(f"{len(runs)} runs side by side.", data, card)
 
     async def _curves(self, runs: Sequence[Run]) -> dict[str, Curves]:
         """What is compared of their metrics, by run id."""
@@ -180,7 +187,8 @@ class Looking:
             for one in waiting
         ]
         count = f"{len(waiting)} run{' waits' if len(waiting) == 1 else 's wait'}"
-        return Result(f"{count} in the queue.", {"queue": told}, queue_card(waiting))
+        data: dict[str, JsonValue] = {"state": RunState.QUEUED.value, "queue": told}
+        return Result(f"{count} in the queue.", data, queue_card(waiting))
 
     async def _readable(self, caller: Caller, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
         """Those in the queue that this person may read of."""

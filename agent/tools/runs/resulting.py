@@ -113,7 +113,8 @@ class Resulting:
             buttons=result_buttons(run.id, there, shown=view, reported=bool(pictures)),
             footer="" if picture else "The picture could not be drawn",
         )
-        return Result(said, {"run": run.id, **data_of(facts.found, there), **_names(pictures)}, card)
+        data: dict[str, JsonValue] = {"run": run.id, "said": said, **data_of(facts.found, there), **_names(pictures)}
+        return Result(f"{LABELS[view]} of `{run.id}`.", data, card)
 
     async def _reported(self, run: Run, pictures: Sequence[RunPicture], wanted: Sequence[RunPicture]) -> Result:
         """A sheet of what the training reported."""
@@ -137,12 +138,13 @@ class Resulting:
         )
         data: dict[str, JsonValue] = {
             "run": run.id,
+            "said": said,
             "reported_by": "train.py",
             "steps": {one.name: one.step for one in shown},
             "shows": picture.alt if picture else "",
             **_names(pictures),
         }
-        return Result(said, data, card)
+        return Result(f"Pictures that the training of `{run.id}` logged.", data, card)
 
 
 def results_arguments(words: Sequence[str]) -> dict[str, Any]:

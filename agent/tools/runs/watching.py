@@ -83,8 +83,8 @@ class Watching:
         """Their declarations."""
         read = Effect.READ
         return (
-            Tool("run_logs", LOGS_SAID, LogArguments, read, run=self.logs, limit_s=EXPORT_S),
-            Tool("run_metrics", METRICS_SAID, MetricArguments, read, run=self.metrics, limit_s=EXPORT_S),
+            Tool("run_logs", LOGS_SAID, LogArguments, read, run=self.logs, limit_s=EXPORT_S, polls=True),
+            Tool("run_metrics", METRICS_SAID, MetricArguments, read, run=self.metrics, limit_s=EXPORT_S, polls=True),
             Tool("run_checkpoints", "The checkpoints of a run.", RunArguments, read, run=self.checkpoints),
             Tool("run_attempts", "A run's attempts and why each ended.", RunArguments, read, run=self.attempts),
             Tool("run_script", "The train.py of a run, or its versions.", ScriptArguments, read, run=self.script),

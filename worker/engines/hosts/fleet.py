@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +37,7 @@ from agent.domain.orders import (
     StopOrder,
 )
 from agent.domain.prices import Prices
-from agent.domain.runs import DEFAULT_ENGINE, RunSpec
+from agent.domain.runs import DEFAULT_ENGINE
 from agent.domain.sources import PathSource
 from agent.domain.value import Value
 from agent.ports import Blobs, Capabilities
@@ -48,7 +47,7 @@ from worker.client.connect import connect_async
 from worker.client.keys import Order, load_or_create, sign
 from worker.client.queue import PREFIX, control_queue, host_queue, make_app
 from worker.client.redis_url import shown
-from worker.engines.artifacts import copy_artifact
+from worker.engines.own import OwnMachines
 
 HOST_KEY, SEEN_KEY = f"{PREFIX}host:", f"{PREFIX}seen:"
 _PUBLISH_LIMIT_S = 5.5  # a little more than the socket's own limit
@@ -61,7 +60,7 @@ _LOOK_S = 5.0  # a host's word about an attempt
 V = TypeVar("V", bound=Value)
 
 
-class CeleryFleet:
+class CeleryFleet(OwnMachines):
     """Our GPU hosts, reached through Redis."""
 
     name = DEFAULT_ENGINE
@@ -84,11 +83,10 @@ class CeleryFleet:
         The limits are seconds to wait for an answer, `no_host_s` for the first sign of any host; `own_worker_s` is how
         long from now the worker that this bot has started may take until it is one.
         """
+        super().__init__(blobs, prices or Prices())
         self._own_until = time.monotonic() + own_worker_s
         self._url = redis_url
         self._keys = keys
-        self._blobs = blobs
-        self._prices = prices or Prices()
         self._key: Ed25519PrivateKey | None = None
         self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
         self._app = make_app("trainyard-client", redis_url)
@@ -101,10 +99,6 @@ class CeleryFleet:
         await self._redis.aclose()
         self._publishers.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._app.close)
-
-    def price(self, spec: RunSpec) -> Decimal | None:
-        """What the settings say of an hour; None where they say nothing, as nobody is charged."""
-        return self._prices.hourly(gpus=spec.gpus, host=spec.host)
 
     async def submit(self, order: LaunchOrder) -> None:
         """Sign and send a hint to start an attempt; harmless when repeated. Raises `Unavailable`."""
@@ -121,10 +115,6 @@ class CeleryFleet:
     async def logs(self, label: AttemptLabel, after: int = 0) -> LogPart:
         """What the run's programs printed on its host behind byte `after`. Raises `Unavailable`."""
         return (await self._look(label, after)).log
-
-    async def fetch(self, label: AttemptLabel, into: Path) -> Path:
-        """Put what an attempt left into a folder, as one tar. Raises `NotFound`, `Unavailable`."""
-        return await copy_artifact(label, await self.status(label), self._blobs, into)
 
     async def _look(self, label: AttemptLabel, log_after: int = 0) -> Looked:
         order = LookOrder(label=label, log_after=log_after)

@@ -9,19 +9,17 @@ import contextlib
 import logging
 import time
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 
 from agent.domain.events import WorkerEvent
 from agent.domain.orders import AttemptLabel, AttemptStatus, LaunchOrder, LogPart, StopOrder
 from agent.domain.prices import Prices
-from agent.domain.runs import RunSpec
 from agent.ports import Blobs, Capabilities
 from agent.wire import event_of
 from worker.client.answers import Done
 from worker.client.keys import load_or_create, sign
-from worker.engines.artifacts import copy_artifact
 from worker.engines.local.machine import LocalMachine
+from worker.engines.own import OwnMachines
 from worker.folders import RunFolder, is_alive, open_plain, read_fence
 from worker.launches.looking import log_of, status_of
 
@@ -32,7 +30,7 @@ _SWEEP_S = 5.0  # between two looks after a supervisor that died
 log = logging.getLogger(__name__)
 
 
-class LocalEngine:
+class LocalEngine(OwnMachines):
     """Attempts on this machine."""
 
     name = "local"
@@ -40,14 +38,10 @@ class LocalEngine:
 
     def __init__(self, machine: LocalMachine, home: Path, blobs: Blobs, prices: Prices) -> None:
         """`home` has the key that orders are signed with."""
-        self._machine, self._keys, self._blobs = machine, home / "keys", blobs
-        self._prices = prices
+        super().__init__(blobs, prices)
+        self._machine, self._keys = machine, home / "keys"
         self._places: dict[AttemptLabel, tuple[int, int]] = {}  # the number of an event, and the byte behind it
         self._swept: dict[AttemptLabel, float] = {}
-
-    def price(self, spec: RunSpec) -> Decimal | None:
-        """What the settings say of an hour; None where they say nothing, as nobody is charged."""
-        return self._prices.hourly(gpus=spec.gpus, host=spec.host)
 
     async def submit(self, order: LaunchOrder) -> None:
         """Start a supervisor, unless the fence knows the attempt. Raises `Unavailable`."""
@@ -67,10 +61,6 @@ class LocalEngine:
     async def logs(self, label: AttemptLabel, after: int = 0) -> LogPart:
         """What the run's programs printed behind byte `after`."""
         return await asyncio.to_thread(log_of, self._folder(label), after)
-
-    async def fetch(self, label: AttemptLabel, into: Path) -> Path:
-        """Put what an attempt left into a folder, as one tar. Raises `NotFound`."""
-        return await copy_artifact(label, await self.status(label), self._blobs, into)
 
     async def events(self, label: AttemptLabel, after: int) -> Sequence[WorkerEvent]:
         """The events behind number `after`. Where a supervisor died without an end, that is written first."""
