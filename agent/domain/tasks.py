@@ -206,7 +206,7 @@ TASKS: Final[dict[str, Task]] = {
                 "Measure it once on the sealed texts, by an evaluator that alone has them",
             ),
             own_split="{frac}, of one text its end",
-            pace=Pace(base_s=40.0, row_s=0.5, on_gpu=1 / 20),
+            pace=Pace(base_s=40.0, row_s=1.4, on_gpu=1 / 20),
             words=(
                 "language model",
                 "text generation",
