@@ -157,7 +157,7 @@ class Mistakes(Value):
 
 
 class Classification(Value):
-    """Of a classifier. `beaten` is the baseline that is hardest to beat; `classes` come the most frequent first."""
+    """Of a classifier. `beaten` is the candidate that is shown beside it; `classes` come the most frequent first."""
 
     kind: Literal["classification"] = "classification"
     rows: Count
@@ -184,7 +184,7 @@ class Shown(Value):
 class Pictured(Value):
     """Of any other kind of answer: pictures that the recipe's own evaluation made, those that say most first.
 
-    `words` say in a sentence or two what they show. `beaten` is the baseline that is hardest to beat.
+    `words` say in a sentence or two what they show. `beaten` is the candidate that is shown beside the model.
     """
 
     kind: Literal["pictured"] = "pictured"

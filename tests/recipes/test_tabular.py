@@ -155,6 +155,9 @@ def test_logistic_regression_is_kept_where_it_is_better(make: Make, tmp_path: Pa
     assert run.json("artifacts/config.json")["chosen"] == facts["why"]
     assert card["model"]["value"] == {b["name"]: b["value"] for b in card["baselines"]}["linear"]
     assert [score["name"] for score in card["not_kept"]] == ["lightgbm"]
+    assert (
+        run.json("results.json")["found"]["beaten"] == "LightGBM, not kept"
+    )  # a model beside itself would say nothing
     assert card["not_kept"][0]["value"] > card["baselines"][0]["value"]  # it was trained, and measured on the same rows
     assert (
         f"| lightgbm (not kept) | {card['not_kept'][0]['value']:.4f}" in (run.dir / "artifacts/README.md").read_text()

@@ -77,11 +77,13 @@ class Decisive:
 
 
 def publish(job: Job, scores: Mapping[str, Mapping[str, float]], decisive: Decisive, *, sealed: bool) -> str:
-    """Write `scorecard.json`, the measured numbers and the card; the baseline that is hardest to beat.
+    """Write `scorecard.json`, the measured numbers and the card; the candidate that pictures show beside the model.
 
-    `scores` are the metrics of each candidate; those of one that was not kept are shown and decide nothing.
+    `scores` are the metrics of each candidate; those of one that was not kept are shown and decide nothing. Pictures
+    show the baseline that is hardest to beat, and where that is the model itself, the best of the others.
     """
     metric, lower = decisive.metric, decisive.lower
+    different = {name: found for name, found in scores.items() if found != scores[MODEL]}
     not_kept = {name.removesuffix(NOT_KEPT): scores[name] for name in scores if name.endswith(NOT_KEPT)}
     scores = {name: found for name, found in scores.items() if not name.endswith(NOT_KEPT)}
     others = sorted((found[metric], name) for name, found in scores.items() if name != MODEL)
@@ -115,7 +117,9 @@ def publish(job: Job, scores: Mapping[str, Mapping[str, float]], decisive: Decis
     write_json(path, known)
     if not job.all_is_test:
         write_card(job, known)
-    return beaten
+    if beaten in different or not different:
+        return beaten
+    return (min if lower else max)(different, key=lambda name: different[name][metric])
 
 
 def write_results(job: Job, facts: Callable[[], dict[str, Any]]) -> None:
@@ -146,8 +150,9 @@ def short(text: str, most: int = NAME_CHARS) -> str:
 
 def named(candidate: str, most: int = NAME_CHARS) -> str:
     """A candidate such as `mean_box` or `tfidf` as people write it."""
-    words = (_WRITTEN.get(word, word) for word in candidate.split("_"))
-    return short(" ".join(words), most)
+    kept = candidate.removesuffix(NOT_KEPT)
+    words = (_WRITTEN.get(word, word) for word in kept.split("_"))
+    return short(" ".join(words) + ("" if kept == candidate else ", not kept"), most)
 
 
 def rounded(value: float) -> float:
