@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from agent.domain.errors import BadRequest
-from agent.llm.features import TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
+from agent.llm.features import MASKED, TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
 from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, meant, wish_in
 from agent.llm.slots.changes import changes_in, settings_in
 from agent.llm.slots.charts import CARD
@@ -18,7 +18,7 @@ from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
-SURE, SURE_TO_ACT, MAYBE, VETO = 0.5, 0.6, 0.2, 0.9
+SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.6, 0.9, 0.2, 0.9
 _IT = rf"(?:\W+{RUN}|{ENDS})"
 # Requests to act in English, whose every following word is read.
 _ACTS = (
@@ -53,6 +53,11 @@ _VERBS = {
     "retry_run": {"retry", "again"},
     "set_priority": {"prio"},
 }
+# Verbs of other acts, beside which it is unclear what is wanted; “force it to stop” is one.
+_OTHERWISE = {
+    one: set.union(*_VERBS.values()) - verbs - {"again"} - ({"stop"} if one == "kill_run" else set())
+    for one, verbs in _VERBS.items()
+}
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
 # What a sentence before an act must not speak of.
 _NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
@@ -75,17 +80,20 @@ _OF_A_RUN = frozenset(
 _WITHOUT_A_RUN, _WITH_A_FILE, _STATED = 0.1, 3.0, 4.0
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
-    r"^\W*(?:is|are|was|were|does|do|did|has|have|had|will|(?:would|can|could)(?! (?:you|we please))|should|shall|may"
+    r"^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
+    rf"|(?:would|can|could)(?! (?:you|we (?:\w+ )?{ACTS}\W+{RUN}|we please))|should|shall|may"
     r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
     r"|^\W*priority\b[^=]*\?\s*$"
-    r"|\b(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
+    r"|\b(?<!end )(?<!lift )(?<!undo )(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
     r"|\b(?:but|except|apart from|other than|besides)\s+(?:for\s+)?(?:r-|the|it\b|that|this|my|mine|gpu)"
     r"|\b(?:stop|kill|pause|resume|retry|restart)\s+(?:the\s+)?"
     r"(?:hosts?|workers?|servers?|bot|queue|gpus?|machines?|(?:gpu|node|host)-?\d)",
     re.IGNORECASE,
 )
 _POLITE = re.compile(
-    r"^\W*(?:please )?(?:can|could|would|will) you\b|^\W*(?:kannst|konntest|peux|pourrais)[ -](?:du|tu)\b"
+    r"(?:^|[.,;:!?]\s)\W*(?:please )?(?:(?:can|could|would|will) (?:you|we)(?: mind)?"
+    r"|(?:kannst|konntest|peux|pourrais)[ -](?:du|tu)|(?:konnt|konntet|konnen|konnten) (?:ihr|sie|wir)"
+    r"|(?:pouvez|pourriez)[ -]vous|podrias|podemos)\b|能不能|可不可以|能否|麻烦你?"
 )
 
 
@@ -238,17 +246,23 @@ def _act_at_the_end(asked: str) -> str | None:
 def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
     said = _POLITE.sub(" ", masked(wish_in(asked)))
-    spoken = concepts(said)
-    verb = next((word for word in spoken if word in _VERBS[best.intent]), None)
+    spoken = set(concepts(said))
     if _NO_WISH.search(asked):
         return Decision(None)
-    if verb is None or not _FORBIDS.isdisjoint(spoken):
-        return Decision("later" if verb and not {"if", "later"}.isdisjoint(spoken) else None)
+    if spoken & _FORBIDS:
+        waits = spoken & _VERBS[best.intent] and spoken & {"if", "later"}
+        return Decision("later" if waits else None)
     wish = readings(masked(wish_in(asked)))[0]
-    chance = max(best.chance, wish.chance if wish.intent == best.intent else 0.0)
-    if chance < SURE_TO_ACT or set(words_of(said)) - known_words(best.intent) - GENTLY:
-        return _between(found)
-    return Decision(best.intent)
+    chances = (best.chance, wish.chance if wish.intent == best.intent else 0.0)
+    unknown = set(words_of(said)) - known_words(best.intent) - GENTLY
+    plainly = spoken & _VERBS[best.intent] and not unknown and max(chances) >= SURE_TO_ACT
+    surely = min(chances) >= SURER and _is_harmless(unknown) and not spoken & _OTHERWISE[best.intent]
+    return Decision(best.intent) if plainly or surely else _between(found)
+
+
+def _is_harmless(unknown: set[str]) -> bool:
+    """Whether words that an intent does not know are one at most, and no number or name."""
+    return len(unknown) <= 1 and unknown.isdisjoint(MASKED)
 
 
 def _between(found: list[Reading]) -> Decision:

@@ -1,7 +1,7 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Tables: the errors of the held-out sentences and of the blind tables `A` and `C` were looked at while the planner
-was made. Those of `B`, `D` and `E` were not: only their totals are ever looked at, and whoever mends the planner by a
+Tables: the errors of the held-out sentences and of the blind tables `A`, `C` and `D` were looked at while the planner
+was made. Those of `B` and `E` were not: only their totals are ever looked at, and whoever mends the planner by a
 single sentence of them leaves nothing to measure with.
 
 Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
@@ -135,7 +135,7 @@ def _kind(said: Said, tool: str, arguments: Mapping[str, Any], place: Mapping[st
         if copies:  # the plan before, with what is wanted otherwise and nothing else
             stays = {"file": FILE, "target": TARGET, "settings": PLANNED | wanted.get("settings", {})}
             changed = {key: value for key, value in wanted.items() if key not in {"settings", "run"}}
-            right = {key: value for key, value in arguments.items() if value} == stays | changed
+            right = {key: value for key, value in arguments.items() if value is not None} == stays | changed
         else:
             right = tool == name and all(_same(arguments.get(key), value, key, runs) for key, value in wanted.items())
         if right:

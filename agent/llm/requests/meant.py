@@ -10,7 +10,11 @@ from agent.llm.slots.settings import WRITING, text_in
 from agent.ports import ModelMessage
 from agent.tools.targets import names_a_target, values_in
 
-_TO_TRAIN = re.compile(r"(?!\bpredict)\b\w*(?:train|build|fit|learn|model|classif|forecast)", re.IGNORECASE)
+_TO_TRAIN = re.compile(
+    r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n|entr[eé]n"
+    r"|apprend|aprend|cluster|segment|group|tune|target|label|ziel|cible|objetivo)|训练|学习|模型|聚类|预测|目标",
+    re.IGNORECASE,
+)
 ONCE_MORE = re.compile(
     r"\b(?:again|once more|re-?run|repeat|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE
 )
@@ -57,7 +61,7 @@ def _again_or_anew(asked: Request, messages: Sequence[ModelMessage]) -> str | No
     return "train" if asked.files or _TRAIN_WORD.search(asked.words) else None
 
 
-def _train_or_predict(intent: str, asked: Request, messages: Sequence[ModelMessage], before: str) -> str:
+def _train_or_predict(intent: str, asked: Request, messages: Sequence[ModelMessage], before: str) -> str | None:
     """Which of the two is meant where a model for the column `before` was planned."""
     if intent == "predict":
         learns = asked.files and not runs_in(asked.words) and names_a_target(asked.words, but=before)
@@ -66,4 +70,6 @@ def _train_or_predict(intent: str, asked: Request, messages: Sequence[ModelMessa
         return "train"
     if asked.files:
         return "train" if names_a_target(asked.words, but=before) else "predict"
-    return "predict" if values_in(asked.words, columns_of(messages)) else "train"
+    if values_in(asked.words, columns_of(messages)):
+        return "predict"
+    return "train" if names_a_target(asked.words) else None

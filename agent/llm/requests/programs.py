@@ -9,13 +9,14 @@ from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.environment import environment_in, without_environment
 from agent.llm.slots.files import DATA_FILE
+from agent.llm.slots.limits import reach_said
 from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 
 _RUN_IT = re.compile(
     r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )run|python3?|start|train|launch|execute|try"
     r"|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
-    r"|ejecut\w+|corre[rn]?|lanza\w*|entrena\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行|启动|跑",
+    r"|ejec[uú]t\w+|c[oó]rr(?:e[rn]?|elo)|l[aá]nza\w*|entr[eé]na\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行|启动|跑",
     re.IGNORECASE,
 )
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
@@ -56,7 +57,7 @@ def _with_program(asked: Request, program: str, run_id: str | None) -> ModelRepl
         )
     line = _COMMAND_LINE.search(words)
     rest = words[: line.start()] + words[line.end() :] if line else words
-    said = changes_in(without_environment(rest))
+    said = changes_in(without_environment(rest)) | reach_said(rest)
     if settings := said.get("settings"):
         return say(
             f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
@@ -71,7 +72,7 @@ def _with_program(asked: Request, program: str, run_id: str | None) -> ModelRepl
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
         environment=environment_in(words[: line.start()] if line else words),
-        **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine")},
+        **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine", "network", "auto_resume")},
     )
 
 

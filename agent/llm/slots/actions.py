@@ -68,7 +68,7 @@ _TELLS = re.compile(
     r"(?:(?:and|but|so|then)\s+)?(?:because|since|as|due to|it|its|it['’]s|there|i|we|they|you|that|this(?! time)|my"
     r"|our|failed|crashed|died|stopped|hung|diverged|overfitted|interrupted|fixed|ran|went|got|lost"
     r"|some(?:one|body)|no(?:body| one)|people"
-    rf"|the(?!\s+{NAME}))\b|(?!(?:the\s+)?{NAME}).*\b(?:is|are|was|were|has|had|have)\b"
+    rf"|the(?!\s+{NAME}))\b|(?!(?:the\s+)?{NAME}|(?:with |on )?\d+\s*gpus?\b).*\b(?:is|are|was|were|has|had|have)\b"
     r"|.*\b(?:at|in|after|around|during|since) (?:the )?(?:\S+ )?(?:steps?|epochs?|rounds?)\b",
     re.IGNORECASE | re.DOTALL,
 )

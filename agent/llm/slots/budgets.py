@@ -34,7 +34,13 @@ _SCOPES = (  # whose budget, by what people call it; the first that fits
     ("everywhere", r"\b(?:overall|in total|whole team|everything|insgesamt|en tout|en total)\b|总预算|全部"),
 )
 _ASKS_AGAIN = re.compile(
-    r"\b(?:ask|check with) me (?:\w+ ){0,2}(?:before|again|first|about|each|every)\b|\basked again\b"
+    r"\b(?:ask(?:ing)?|check(?:ing)? with) me (?:\w+ ){0,2}(?:before|again|first|about|each|every)\b|\basked again\b"
+    r"|\basked (?:\w+ )?before\b|\b(?:approve|ok) (?:every|each)\b|\bmy ok for every\b|\bunasked\b.*\bany ?more\b"
+    r"|\b(?:no more|stop) (?:starting|launching)\b|\bnichts mehr\b|\bwieder (?:jedes mal|vorher|nur mit)\b"
+    r"|\bne (?:lance|démarre)\w* plus\b|\bdemander? avant\b|\bde nouveau à chaque\b|\bvalider chaque\b"
+    r"|\bno (?:arranques|empieces|inicies|lances) nada\b|\baprobar cada\b|\bpreguntarme (?:otra vez|cada|antes"
+    r"|de nuevo)\b"
+    r"|\bpregúntame (?:otra vez|antes|cada)\b"
     r"|\bask (?:\w+ ){0,2}again\b|\bask before\b|\balways ask\b|\bapprove each\b"
     r"|\bno more (?:starting|auto|approv)\w*|\bauto(?:[ -]?(?:mode|approv\w*))? off\b"
     r"|\b(?:turn|switch|take|stop|end)\b.*\b(?:off|back|approv\w*|auto\w*|permission)\b"
@@ -42,7 +48,7 @@ _ASKS_AGAIN = re.compile(
     r"|\bgefragt werden\b|\bschalte?\b.*\bfreigaben?\b.*\baus\b|\bd[eé]sactiv\w*"
     r"|\bredemande\b|\bme demande à chaque\b|\bplus d['’]approbation\w*"
     r"|\bpreguntes? (?:otra vez|antes)\b|\bvuelve a preguntar\w*|\bse acabaron\b"
-    r"|都要问|先问我|关闭自动|自己批准每次",
+    r"|都要?问|先问我|要我批准|不要再自动|关闭自动|自己批准每次",
     re.IGNORECASE,
 )
 _SET = "An admin sets a budget: `budget channel usd=50 gpu_hours=100`, or for `thread`, `person` or `everywhere`."

@@ -9,58 +9,12 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.slots.runs import runs_in
+from agent.llm.slots.views import REPORTED, result_in, used_in
 
 SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
 
 _HELD = r"\b(?:with|to|against|vs\.?|versus|over)\s+(?:the\s+|my\s+|our\s+)?"  # one run against another
 
-# Pictures of a result, by what people call them; the first that fits.
-RESULTS = (
-    (r"\bconfusion\b|\bmix(?:es|ed)? up\b|\bconfuses\b", "confusion"),
-    (r"\broc\b", "roc"),
-    (r"\bprecision[ -](?:and |vs\.? |over )?recall\b|\bpr[ -]curve\b", "pr"),
-    (r"\bcalibrat\w+\b|\breliability\b", "calibration"),
-    (
-        r"\bimportances?\b|\b(?:most )?important (?:features?|columns?|variables?)\b"
-        r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b",
-        "importance",
-    ),
-    (
-        r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
-        r"|\bwrong (?:predictions|answers)\b",
-        "mistakes",
-    ),
-    (r"\b(?:per|each|every|by)[ -]class\b", "classes"),
-    (r"\btext lengths?\b|\blengths? of (?:the )?texts?\b", "lengths"),
-    (
-        r"\b(?:pictures?|charts?|plots?|graphs?|draw)\b.*\bresults?\b|\bresults?\b.*\b(?:pictures?|charts?|plots?)\b",
-        "overview",
-    ),
-)
-
-# What a run used and how fast it went; the first that fits.
-USED = (
-    (
-        r"\bthroughput\b|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
-        r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",
-        "throughput",
-    ),
-    (
-        r"(?<!out of )\bgpus?(?:['’]s)? (?:use|usage|utili[sz]ation|load|memory)\b"
-        r"|\b(?:use|usage|utili[sz]ation|load|memory) of (?:the |its |my )?gpus?\b"
-        r"|\bhow (?:busy|idle|full|loaded)\b[^.?!]*\bgpus?\b"
-        r"|\bgpus?\b[^.!]*\b(?:utili[sz]ation|usage)\b|\bgpu[- ]?auslastung\b|\bauslastung der gpus?\b"
-        r"|\butilisation d[eu]s? (?:la |le )?gpus?\b|\buso de (?:la |las )?gpus?\b"
-        r"|(?:gpu|显卡)\s*(?:的)?(?:使用率|利用率|占用)",
-        "gpu",
-    ),
-    (
-        r"\b(?:resources?|cpus?|processors?|memory|ram)(?:['’]s)? (?:use|usage|utili[sz]ation|load)\b"
-        r"|\b(?:use|usage|utili[sz]ation|load) of (?:the |its |my )?(?:resources?|cpus?|processors?|memory|ram)\b"
-        r"|\bhow much (?:cpu|memory|ram)\b|\bhow many (?:cpus|processors|cores)\b",
-        "usage",
-    ),
-)
 _LAST_TIME = re.compile(
     r"\b(?:last|past)\s+(?:(\d{1,5}(?:[.,]\d{1,3})?)\s*(minutes?|mins?|m|hours?|hrs?|h|days?|d)"
     r"|(half(?: an?)?\s+|an?\s+)?(minute|min|hour|h|day))(?![a-z])"
@@ -69,12 +23,6 @@ _LAST_TIME = re.compile(
 )
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
 _MOST_MINUTES = 999_999  # about two years; a button holds no more than ten times that
-# Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
-REPORTED = (
-    r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
-    r"\b(pictures?|residuals?|forecasts?|clusters|samples?|generations?|detections?|token[ -]lengths?)\b"
-)
-
 _METRIC = re.compile(
     r"(?<![^\W\u3400-\u9fff])((?:(?:train(?:ing)?|val(?:id(?:ation)?)?|test)[ _/])?"
     r"(?:loss|accuracy|auc|f1|precision|recall|perplexity|error|rmse|mae)"
@@ -85,7 +33,8 @@ _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
 _UNIT = r"(steps?|epochs?)"
 _TO = r"\s*(?:-|–|to|and|until|till|through)\s*"
 _LAST = re.compile(
-    rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|(?=\W*$|\s*[,;]|\s+(?:of|with|on|and|for)\s+(?:an?\s+)?(?:it\b|r-|log|smooth)))",
+    rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|(?=\W*$|\s*[,;]|\s+(?:of|with|on|and"
+    rf"|for)\s+(?:an?\s+)?(?:it\b|r-|log|smooth)))",
     re.IGNORECASE,
 )
 _LAST_EPOCH = re.compile(r"\b(?:last|newest)\s+epochs?\b", re.IGNORECASE)
@@ -149,7 +98,8 @@ CARD = (
     r"(?!\W*(?:what|which|how|when|where|who|is|are|was|were|does|did|has|have(?! the\b))\b)"
     r"(?!.*\b(?:(?:re-?)?train(?![ _](?:loss|accuracy|auc|f1|error)\b)|build|fit|predict\w*)\b)"
     r"(?!.*\b(?:why|columns?|datasets?|csv|table)\b)"
-    r"(?!(?:.*[.,;:!]\s*|.*\b(?:but|because|since|as)\s+)?(?:the|its|this|that|my)\s+(?:live\s+)?card\s+(?:\w+\s+)?shows\b)"
+    r"(?!(?:.*[.,;:!]\s*|.*\b(?:but|because|since|as)\s+)?(?:the|its|this|that"
+    r"|my)\s+(?:live\s+)?card\s+(?:\w+\s+)?shows\b)"
     r"(?=.*(?:(?:\b(?:the|its|this|that|live|run|run['’]s)|r-[0-9a-z]{6}['’]s)\s+card"
     r"|\bcard\s+(?:of|for)\s+r-[0-9a-z]{6})\b"
     r"(?!\s+(?:data|files?|numbers?|types?|holders?|owners?|transactions?|payments?|fraud|games?|limits?|usage)\b))"
@@ -175,11 +125,9 @@ def chart_arguments(words: str) -> dict[str, Any]:
         BadRequest: the part of the run that is asked for cannot be read.
     """
     others = runs_in(words)[1:]
-    result = next((view for pattern, view in RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
-    if result:
+    if result := result_in(words):
         return {"result": result}
-    used = next((view for pattern, view in USED if re.search(pattern, words, re.IGNORECASE)), None)
-    if used and not others:
+    if (used := used_in(words)) and not others:
         return _used_in(words, used)
     found: dict[str, Any] = {}
     named = _metrics_in(words)

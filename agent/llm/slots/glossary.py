@@ -13,7 +13,8 @@ _BETWEEN_SCRIPTS = re.compile(rf"(?<={_HAN})(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?={
 _HAN_DIGITS = {"一": 1, "两": 2} | {digit: value for value, digit in enumerate("二三四五六七八九", start=2)}
 _HAN_NUMBER = re.compile(
     r"(?:([一二两三四五六七八九])?(十|百))?([一二两三四五六七八九])?(?=\s*(?:个?半?小时|个半钟头|分钟|轮|[个块张]?(?:GPU|显卡)"
-    r"|行|周|天|年|个?[月类组簇]|倍|次试验|步|个?周期|个epoch))",
+    r"|行|周|天|年|个?[月类组簇]|倍|次试验|步|个?周期|个epoch))"
+    r"|(?<=[乘除]以)([一二两三四五六七八九十])",
     re.IGNORECASE,
 )
 _COUNT = r"\d+|(?!(?:de|des|del|les|las|los|la|le|el|en|sur|sobre|para|pour)\b)\w+"  # before “dernières”
@@ -33,6 +34,16 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (" and a half", r"\s(?:et demie|y media)\b"),
     (" half an hour ", r"半个?(?:小时|钟头)"),
     ("1 ", r"\b(?:un seul|une seule|una sola|un solo|eine[rn]? einzige[nr]?|nur eine[rn]?)\s(?=gpu)"),
+    (r"\1 more \2", r"\b(\d+)\s+(?:weitere|zusätzliche|mehr)\s+(epochen?|runden|schritte)\b"),
+    (
+        r"\1 more \2",
+        r"\b(\d+)\s+(epochs?|époques?|rounds?|tours|épocas|rondas)\s+(?:de plus|supplémentaires|más|adicionales)\b",
+    ),
+    (
+        " test set ",
+        r"\btest(?:anteil|daten|menge|satz)\b|\b(?:données|part) de test\b|\bdatos de (?:prueba|test)\b"
+        r"|测试(?:集|数据)",
+    ),
     ("seed", r"\b(?:startwert|zufallssaat|graine(?: aléatoire)?|semilla(?: aleatoria)?)\b"),
     (" seed ", r"(?:随机)?种子数?"),
     ("max", r"\bmax\.(?=\s)"),
@@ -175,8 +186,10 @@ def _translated(part: str) -> str:
 
 def _figures(number: re.Match[str]) -> str:
     """A number in Chinese signs, up to 999 without tens beside hundreds; an empty match stays empty."""
-    times, unit, ones = number.groups()
+    times, unit, ones, alone = number.groups()
     if not number.group():
         return ""
+    if alone:
+        return str({"十": 10}.get(alone) or _HAN_DIGITS[alone])
     tens = {"十": 10, "百": 100}.get(unit or "", 0) * (_HAN_DIGITS[times] if times else 1)
     return str(tens + (_HAN_DIGITS[ones] if ones else 0))

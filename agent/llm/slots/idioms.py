@@ -98,6 +98,16 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
         r"reduce \1 by a factor of \2",
         rf"{_SETTING}\s+(\w+)\s+{_SMALLER}",
     ),
+    (
+        r"raise \1 by a factor of \2 ",
+        rf"\b(?:multipl(?:y|ie[rz]?|izier\w*|ica\w*)|times)\s+{_SETTING}\s+(?:by|mit|par|por)\s+(\w+)",
+    ),
+    (
+        r"reduce \1 by a factor of \2 ",
+        rf"\b(?:divide|teile?n?|divise[rz]?|divid\w+)\s+{_SETTING}\s+(?:by|durch|par|entre|por)\s+(\w+)",
+    ),
+    (r"raise \1 by a factor of \2 ", rf"{_SETTING}\s*乘以?\s*(\d+)"),
+    (r"reduce \1 by a factor of \2 ", rf"{_SETTING}\s*除以\s*(\d+)"),
     ("1 ", r"(?:(?<=\bfor )|(?<=\bmost )|(?<=\bto )|(?<=\bwithin )|(?<=\bthan ))an? (?=(?:hour|day|week)\b)"),
     (" doubled ", r"加倍|翻倍"),
     (" rounds ", r"轮数"),

@@ -15,9 +15,26 @@ _FOR = re.compile(
     r"\s+([\w.\-/:]+)\W*$|(?:包含|含有)\s*([\w.\-/:]+)",
     re.IGNORECASE,
 )
-_CSV = re.compile(r"\bcsv\b|\bparquet\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
-_WHOLE = re.compile(r"\b(?:whole|full|entire|complete) logs?\b|\blogs? (?:file\b|in full\b)", re.IGNORECASE)
-_OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
+_CSV = re.compile(
+    r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\bas (?:a )?file\b"
+    r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en un|como) (?:archivo|fichero)\b"
+    r"|\bdownload\b|\bexport\w*|文件|导出",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(
+    r"\b(?:whole|full|entire|complete) (?:logs?|output)\b|\blogs? (?:file\b|in full\b)"
+    r"|\b(?:ganze|komplette)[nrs]? log\b|\b(?:journal|log) (?:complet|entier)\b|\b(?:registro|log) (?:completo"
+    r"|entero)\b"
+    r"|(?:完整|全部)的?日志",
+    re.IGNORECASE,
+)
+_OLDER = re.compile(
+    r"\b(?:older|earlier|previous|further (?:back|up)|scroll up)\b|\b(?:page|lines) before\b(?! \w)|\bbefore that\b"
+    r"|\b(?:ältere|frühere|vorige|vorherige)[nrs]?\b|\bdavor\b|\bweiter oben\b"
+    r"|\b(?:précédente?s?|antérieure?s?)\b|\b(?:d['’]avant|plus haut|plus anciennes)\b"
+    r"|\banterior(?:es)?\b|\b(?:de antes|más arriba|más antiguas)\b|上一页|往前|更早|之前",
+    re.IGNORECASE,
+)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _WARNINGS = re.compile(r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias?)\b|警告", re.IGNORECASE)
 _TAIL = re.compile(r"\b(?:tail|head)?\s*-n\s*(\d{1,4})\b|\btail\s+-?(\d{1,4})\b", re.IGNORECASE)

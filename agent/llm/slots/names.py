@@ -58,8 +58,13 @@ _COUNTED = {
     "max_k": r"max[ _]k",
     "folds": r"folds?",
 }
-
-
+# Settings whose values are no counts.
+FRACTIONS = frozenset(
+    {
+        *("learning_rate", "dropout", "lora_dropout", "weight_decay", "warmup_frac", "label_smoothing", "valid_frac"),
+        *("lambda_l2", "feature_fraction", "bagging_fraction", "max_grad_norm", "temperature", "beta"),
+    }
+)
 _EVERY = (*_PLAIN.items(), *_COUNTED.items())
 _ALL = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _EVERY)
 NAME = rf"(?:{'|'.join(_PLAIN.values())})"

@@ -33,9 +33,16 @@ _COUNTED = tuple(
 
 _EXPERIMENTS = {
     "everywhere": re.compile(
-        r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire) channel\b|\beverywhere\b", re.IGNORECASE
+        r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire|all of the) channel\b|\beverywhere\b"
+        r"|\b(?:ganze[nrs]? kanal\w*|alle[nr]? threads|tout le (?:canal|salon)|tous les fils)\b"
+        r"|\b(?:todo el canal|canal entero|todos los hilos)\b|整个频道|所有(?:帖子|话题|对话)",
+        re.IGNORECASE,
     ),
-    "tree": re.compile(r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b", re.IGNORECASE),
+    "tree": re.compile(
+        r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b|\blineage\b"
+        r"|\bstamm(?:baum|t von|en von)\b|\barbre\b|\bárbol\b|\bvien(?:t|nent) d|\bvienen? de\b|谱系|继承|从哪个",
+        re.IGNORECASE,
+    ),
 }
 
 
@@ -59,7 +66,12 @@ _BEST = re.compile(
 
 
 def by_id(asked: str, started: Sequence[str]) -> str:
-    """A request in which a run that is counted (“the second one”) has its id; `started` has the oldest first."""
+    """A request in which a run has its id that is counted (“the second one”) or named without its `r-`.
+
+    `started` has the oldest first.
+    """
+    for run in started:
+        asked = re.sub(rf"(?<![\w-]){run.removeprefix('r-')}(?![\w-])", run, asked, flags=re.IGNORECASE)
     for at, pattern in _COUNTED:
         if -len(started) <= at < len(started):
             asked = pattern.sub(started[at], asked)

@@ -26,7 +26,9 @@ _ASKS = re.compile(
     r"|sollte[nst]*|sollen wir|hast|hat|haben|war|wann|warum|wieso|wie lange|wer|w[üu]rde"
     r"|a-t-on|as-tu|avez-vous|est-ce|devrait-on|faut-il|pourquoi|quand|deber[ií]a\w*"
     r"|[¿]?(?:por qu[eé]|cu[aá]ndo|hemos|has|ser[ií]a))"
-    r"\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|吗|多久|为什么)[^。！]*[?？]?\W*$",
+    r"\b[^.!;]*[?？]\W*$"
+    r"|^\W*(?:which|what|welche\w*|quel\w*|qué|cuál\w*)\b[^.!;]*\b(?:could|can|should|might|könn\w*|soll\w*|peu\w*|puis"
+    r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|吗|多久|为什么)[^。！]*[?？]?\W*$",
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(
