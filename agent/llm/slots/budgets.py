@@ -27,7 +27,7 @@ _SCOPES = (  # whose budget, by what people call it; the first that fits
     (
         "person",
         r"\b(?:each|every|per) (?:person|member|user)\b|\bevery(?:one|body)\b|\bjede[rmn]?\b|\bpro (?:kopf|person)\b"
-        r"|\bchacune?\b|\bpar personne\b|\bcada (?:persona|un[oa])\b|\bpor persona\b|每人|每个人",
+        r"|\bchacune?\b|\b(?:par|chaque) personne\b|\bcada (?:persona|un[oa])\b|\bpor persona\b|每人|每个人",
     ),
     ("thread", r"\bthread\b|\bconversation\b|\bfil\b|\bhilo\b|\bfaden\b|帖子|话题|对话|线程"),
     ("channel", r"\bchannel\b|\bkanal|\b(?:canal|salon)\b|频道"),

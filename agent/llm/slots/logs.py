@@ -21,6 +21,12 @@ _CSV = re.compile(
     r"|\bdownload\b|\bexport\w*|文件|导出",
     re.IGNORECASE,
 )
+_USAGE = re.compile(
+    r"\b(?:what (?:it|the run) used|(?:cpu|gpu|memory|ram|resource) (?:use|usage|utili[sz]ation|load)|usage)\b"
+    r"|\bauslastung\b|\butilisation (?:du|des|de)\b|\buso de (?:la |las )?(?:gpu|cpu|memoria|recursos)|(?:使用率|占用"
+    r"|资源使用)",
+    re.IGNORECASE,
+)
 _WHOLE = re.compile(
     r"\b(?:whole|full|entire|complete) (?:logs?|output)\b|\blogs? (?:file\b|in full\b)"
     r"|\b(?:ganze|komplette)[nrs]? log\b|\b(?:journal|log) (?:complet|entier)\b|\b(?:registro|log) (?:completo"
@@ -59,6 +65,14 @@ def log_arguments(asked: str) -> dict[str, Any]:
     if _OLDER.search(asked):
         found["older"] = True
     return found
+
+
+def metric_arguments(asked: str) -> dict[str, Any]:
+    """As which file the numbers of a run are wanted: its metrics, or what it used."""
+    if not wants_csv(asked):
+        return {}
+    form = "usage" if _USAGE.search(asked) else "parquet" if "parquet" in asked.lower() else "csv"
+    return {form: True}
 
 
 def wants_csv(asked: str) -> bool:
