@@ -278,7 +278,9 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     unknown = set(words_of(said)) - known_words(best.intent) - GENTLY
     plainly = spoken & _VERBS[best.intent] and not unknown and max(chances) >= SURE_TO_ACT
     surely = min(chances) >= SURER and _is_harmless(unknown)
-    return Decision(best.intent) if (plainly or surely) and not spoken & _OTHERWISE[best.intent] else _between(found)
+    if not (plainly or surely) or spoken & _OTHERWISE[best.intent]:
+        return _between(found)
+    return Decision("clone_run" if best.intent in {"retry_run", "resume_run"} and changes_in(asked) else best.intent)
 
 
 def _wishing_part(asked: str) -> str:

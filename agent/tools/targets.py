@@ -4,7 +4,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
-QUOTE = r"(?<!\w)[`\"“']([\w .\-/]{1,80})[`\"”'](?!\w)"  # not the apostrophes of don't and what's
+# Not the apostrophes of don't and what's; a Chinese sign may stand beside a mark.
+QUOTE = r"(?<![^\W\u3400-\u9fff])[`\"“']([\w .\-/]{1,80})[`\"”'](?![^\W\u3400-\u9fff])"
 _QUOTED = re.compile(QUOTE)
 _NOT_USED = (
     r"(?:minus|(?:everything|anything|all|every column)\s+(?:but|except|other than|besides)|without|drop(?:ping)?"

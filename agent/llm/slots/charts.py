@@ -118,7 +118,8 @@ CARD = (
 _SAME_CHART = re.compile(
     r"\b(?:in|into|on) the same (?:plot|chart|graph|picture)\b|\b(?:on top of|over|beside|next to) it\b|\boverlay r-"
     r"|\badd r-"
-    r"|\bins selbe bild\b|\bdans le même graphique\b|\ben la misma gráfica\b|同一张图",
+    r"|\bcompare (?:its|the|sa|la|su) (?:curves?|courbes?|curva)\b|\bins selbe bild\b|\bdans le même graphique\b"
+    r"|\ben la misma gráfica\b|同一张图",
     re.IGNORECASE,
 )
 _OVER = re.compile(

@@ -23,6 +23,8 @@ _ORDINAL_LAST = r"(?:derni[eè]re?s|[uú]ltim[ao]s)"
 _ORDINAL_NEXT = r"(?:prochaine?s|pr[oó]xim[ao]s)"
 _SAYS = (  # English, and how it is said elsewhere; the first line that fits a place counts
     (", ", rf"(?<={_HAN}),(?=\S)|(?<=\S),(?={_HAN})"),
+    (r"“\1”", r"„([^“”\"]{1,200})[“”\"]"),
+    ("log lines", r"\blog-?zeilen\b"),
     (r"“\1”", r"«\s*([^»]{1,200}?)\s*»"),
     (
         "run ",

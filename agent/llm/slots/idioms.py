@@ -161,7 +161,7 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (" heads ", r"\btêtes\b|\bcabezas\b|\bköpfen?\b|(?<=\d)\s*个?头"),
     (" trees ", r"\bbäumen?\b|\barbres\b|\bárboles\b|(?<=\d)\s*棵树"),
     ("patience ", r"\bgeduld\b|\bpaciencia\b|耐心值?"),
-    ("max depth ", r"\b(?:maximale |max\.? )?(?:baum)?tiefe\b|\bprofondeur(?: maximale)?\b|最大深度"),
+    ("max depth ", r"\b(?:maximale |max\.? )?(?:baum)?tiefe\b|\bprofondeur(?: maximale)?\b|(?:最大|树)?深度"),
     ("max depth ", r"\bprofundidad(?: máxima)?\b"),
     (" epochs ", r"(?<=\d)\s*个?\s*epochs?\b"),
     (" rounds ", r"\btours\b|\bdurchläufen?\b"),

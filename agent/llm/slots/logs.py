@@ -16,7 +16,7 @@ _FOR = re.compile(
     re.IGNORECASE,
 )
 _CSV = re.compile(
-    r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\bas (?:a )?file\b"
+    r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\b(?:as|to|in) (?:a )?file\b"
     r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en un|como) (?:archivo|fichero)\b"
     r"|\bdownload\b|\bexport\w*|文件|导出",
     re.IGNORECASE,
@@ -73,6 +73,12 @@ def metric_arguments(asked: str) -> dict[str, Any]:
         return {}
     form = "usage" if _USAGE.search(asked) else "parquet" if "parquet" in asked.lower() else "csv"
     return {form: True}
+
+
+def script_arguments(asked: str) -> dict[str, Any]:
+    """Which version of a script is wanted."""
+    found = re.search(r"\bversion\s*(\d{1,4})\b|第\s*(\d{1,4})\s*版", asked, re.IGNORECASE)
+    return {"version": int(found.group(1) or found.group(2))} if found else {}
 
 
 def wants_csv(asked: str) -> bool:
