@@ -9,7 +9,8 @@ QUOTE = r"(?<![^\W\u3400-\u9fff])[`\"“']([\w .\-/]{1,80})[`\"”'](?![^\W\u340
 _QUOTED = re.compile(QUOTE)
 _NOT_USED = (
     r"(?:minus|(?:everything|anything|all|every column)\s+(?:but|except|other than|besides)|without|drop(?:ping)?"
-    r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|but not"
+    r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|(?:apart"
+    r"|aside) from|but not"
     r"|hid(?:e|ing)"
     r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)(?: (?:need|get to|to|be allowed to))*"
     r" (?:use|include|look at|consider|see|touch|need|read)|(?:not|never|\w+n['’]t) using"

@@ -56,11 +56,12 @@ MACHINE = r"(?:gpu|node|host|box|machine|server|worker)-?\d+"
 _HOST = re.compile(
     rf"\bon\s+(?:(?:the\s+)?(?:host|box|machine|server|node)\s+)?[`\"]?(?!v\d+\b)(?!{FILE_NAME})(?=[\w.-]*\d)"
     r"([a-z][\w-]*(?:\.[\w-]+)*)(?![\w-])(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)"
-    rf"|(?:\b(?:use|using|host|machine|at|to)\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
+    rf"|(?:\b(?:use|using|host|machine|at|to)\s*:?\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
     re.IGNORECASE,
 )
 _ENGINE = re.compile(
-    r"\bengine\s*=\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b"
+    r"(?:\bengine\s*=|[,;]\s*engine)\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using"
+    r"|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b"
     r"|from\b|as\b)([a-z][\w-]*)",
     re.IGNORECASE,
 )

@@ -41,7 +41,7 @@ _EXPERIMENTS = {
     "tree": re.compile(
         r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b|\blineage\b"
         r"|\bstamm(?:baum|t von|en von)\b|\barbre\b|\bárbol\b|\b(?:vien(?:t|nent)|descend\w*) d|\bdesciend\w+ de\b"
-        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|从哪个",
+        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|实验的?树|树状|从哪个",
         re.IGNORECASE,
     ),
 }

@@ -69,7 +69,7 @@ _PER = {  # how many rows a span has, by how far they are apart
     "week": {"day": 7, "hour": 168},
     "day": {"hour": 24},
 }
-_AHEAD = re.compile(
+AHEAD = re.compile(
     r"\b(?:(?P<count>\d{1,3})|an?|one|a full|a whole)\s+(?P<unit>year|quarter|month|week|day)s?\s+"
     r"(?:ahead|out|forward|into the future|in advance)\b"
     r"|\b(?:next|coming|following)\s+(?:(?P<coming>\d{1,3})\s+)?(?P<later>year|quarter|month|week|day)s?\b",
@@ -148,15 +148,15 @@ def text_in(asked: str) -> str | None:
 
 def horizon_in(asked: str) -> int | None:
     """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
-    if counted := _rows_ahead(asked):
+    if counted := rows_ahead(asked):
         return counted
     found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
     return int(next(filter(None, found.groups()))) if found else None
 
 
-def _rows_ahead(asked: str) -> int | None:
+def rows_ahead(asked: str) -> int | None:
     """The rows of “a year ahead” where the request says how far apart they are: “monthly”."""
-    span, grain = _AHEAD.search(asked), _GRAIN.search(asked)
+    span, grain = AHEAD.search(asked), _GRAIN.search(asked)
     if span is None or grain is None:
         return None
     unit = next(name for name in _PER if span["unit" if span["unit"] else "later"].lower().startswith(name))
