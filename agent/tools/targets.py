@@ -126,7 +126,7 @@ _STOP_WORDS = frozenset(
 )
 # What may follow a column's name: a number, a word after a sign or “is”, or a word that ends the clause.
 _VALUE = re.compile(
-    rf"\s*(?:(?:=|:|\bis\b|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
+    rf"\s*(?:(?:=|:|\b(?:is|ist|est|es|vale)\b|是|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
     r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|\band\b|$)))",
     re.IGNORECASE,
 )

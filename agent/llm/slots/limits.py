@@ -74,6 +74,8 @@ _ONCE = re.compile(
     r"|ies)|resum\w+"
     r"|restarts?)|(?:retry|resume|restart) (?:it )?(?:automatically|by itself|on its own))\b"
     r"|\bauto[_ -]?resume\s*(?:=|:|is)?\s*(?:off|false|no)\b"
+    r"|\bnicht (?:automatisch|von selbst) (?:neu|noch mal|wieder|erneut)\b|\bne (?:le |la )?(?:relance"
+    r"|réessaie)\w* pas\b"
     r"|\b(?:ohne|without|keine?n?)\s+automatische[nr]?\s+(?:neustarts?|neuversuche?|wiederholung\w*)\b"
     r"|\b(?:sans|without)\s+(?:reprise|relance|redémarrage|nouvel essai)s?\s+automatiques?\b"
     r"|\b(?:sin|without)\s+(?:reintentos?|reinicios?|reanudaci\w+)\s+automátic[oa]s?\b|(?:不要|不|别"
@@ -89,7 +91,8 @@ _NETWORKS = (  # what something may reach, by what people call it
         r"(?:internet|network)(?: access)?\b|\b(?:access to|reach) the (?:internet|network)\b|\b(?:internet"
         r"|network)(?: access)? (?:is )?(?:allowed|on|open|needed)\b"
         r"|\b(?:braucht|mit)\s+(?:freie[sn] |offene[sn] )?(?:internet|netz(?:zugriff|zugang)?)\b"
-        r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
+        r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\baccès (?:à )?(?:l['’])?internet\b|\b(?:zugriff"
+        r"|zugang) (?:aufs?|zum|auf das) (?:internet|netz)\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
         r"|能)(?:联网|上网|访问外网)",
     ),
 )

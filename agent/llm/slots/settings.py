@@ -13,7 +13,7 @@ _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
     r"\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
     r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
-    r"|\b(?:équilibre|pondère)[rz]? les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
+    r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
     r"|类别(?:平衡|加权)"
     r"|\b(?:re)?weigh(?:t|ted|ting)? (?:the )?classes\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b",
     re.IGNORECASE,
