@@ -13,22 +13,24 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from agent.llm.slots.names import NAME
+
 BUCKETS = 1 << 14
 TABLE, WEIGHTS = (Path(__file__).with_name(name) for name in ("intents.tsv", "intents.npz"))
 _WORDS = Path(__file__).with_name("words.tsv")
 _CHARS = range(2, 6)
+_SAID = r"(?:x[a-z]+|usd|tokens|gpus?|gpu_hours|max_hours|hours|minutes|host|engine|prio(?:rity)?|network|k)"
 _MASKS = (
     ("xurl", r"\b(?:https?|s3|gs|hf|kaggle|openml|file)://?\S+|\bhf:\S+"),
     ("xquote", r"(?<!\w)[`\"“«‘'][^`\"”»’'\n]{1,200}[`\"”»’'](?!\w)"),
     ("xrun", r"(?<![a-z0-9])r-[0-9a-z]{6}(?![0-9a-z])(?:'s\b)?"),
     ("xfile", r"[\w./-]*\w\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|npz)\b"),
+    ("xbase", r"\b(?=[\w./-]*\d)[a-z][\w.-]*/[a-z][\w.-]*\w"),  # a language model to begin with
+    ("llm", r"\b(?:claude|gpt|gemini|mistral|llama|qwen|deepseek|grok|sonnet|opus|haiku|kimi|glm)[\w.:]*(?:-[\w.]+)*"),
     ("xhost", r"\b(?!v\d)[a-z]+(?:-[a-z]+)*-?\d{1,3}\b(?!\.)(?<!f1)"),
     (
         "xset",
-        r"\b(?:learning[ _]rate|lr|epochs?|epoques?|epochen|epocas?|rounds?|batch[ _]size|lernrate"
-        r"|taux d'apprentissage"
-        r"|tasa de aprendizaje|seed|num[ _]leaves|max[ _](?:steps|length|depth|new[ _]tokens)|patience|trials|dropout"
-        r"|weight[ _]decay|block[ _]length|lora[ _](?:r|alpha)|hidden[ _]size)\b|学习率|批大小",
+        rf"\b(?:{NAME}|epoques?|epochen|epocas?|lernrate|taux d'apprentissage|tasa de aprendizaje)\b|学习率|批大小",
     ),
     (
         "xrun",
@@ -40,8 +42,12 @@ _MASKS = (
         r"|\b(?:el|la|mi|este|esta|ese|esa)\s+(?:entrenamiento|run|ejecucion|trabajo|experimento|corrida)(?:\s+actual)?\b"
         r"|(?:这个|这次|当前的?|我的)?(?:训练任务|任务)|(?:这个|这次|当前的?|我的)(?:训练|运行)",
     ),
+    # What is like the name of a column, or has a value as one has.
+    ("xcol", r"\b(?!xset|\w*(?:loss|acc|auc|f1|rmse|mae|norm)\b)[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b"),
+    ("xcol", rf"\b(?!{_SAID}\b)[a-z]\w*(?=\s*=\s*[^\s=])"),
     ("xnum", r"[-+]?(?<![a-z_])\d[\d.,]*(?:e-?\d+)?[k%]?(?![a-z_])"),
 )
+MASKED = frozenset(mask for mask, _ in _MASKS)
 
 
 @cache

@@ -1,8 +1,8 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Tables: the errors of the held-out sentences and of the blind tables `A` and `C` were looked at while the planner
-was made. Those of `B`, `D`, `E` and `F` were not: only their totals are ever looked at, and whoever mends the planner
-by a single sentence of them leaves nothing to measure with.
+Tables: the errors of the held-out sentences and of the blind tables `A`, `C` and `D` were looked at while the planner
+was made. Those of `B`, `E` and `F` were not: only their totals are ever looked at, and whoever mends the planner by a
+single sentence of them leaves nothing to measure with.
 
 Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
 is judged. A run with changes may be planned as a copy of a run (`clone_run`) or as the thread's plan once more: those
@@ -95,8 +95,13 @@ def contexts() -> dict[str, Any]:
 
 async def judged(planner: Planner, table: str = "heldout") -> list[Verdict]:
     """What a planner makes of each sentence of a table."""
+    return await judged_of(planner, sentences(table))
+
+
+async def judged_of(planner: Planner, said: Sequence[Said]) -> list[Verdict]:
+    """What a planner makes of some sentences."""
     places = contexts()
-    return [await _judged(planner, said, places) for said in sentences(table)]
+    return [await _judged(planner, one, places) for one in said]
 
 
 async def _judged(planner: Planner, said: Said, places: Mapping[str, Any]) -> Verdict:
@@ -135,7 +140,7 @@ def _kind(said: Said, tool: str, arguments: Mapping[str, Any], place: Mapping[st
         if copies:  # the plan before, with what is wanted otherwise and nothing else
             stays = {"file": FILE, "target": TARGET, "settings": PLANNED | wanted.get("settings", {})}
             changed = {key: value for key, value in wanted.items() if key not in {"settings", "run"}}
-            right = {key: value for key, value in arguments.items() if value} == stays | changed
+            right = {key: value for key, value in arguments.items() if value is not None} == stays | changed
         else:
             right = tool == name and all(_same(arguments.get(key), value, key, runs) for key, value in wanted.items())
         if right:

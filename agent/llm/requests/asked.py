@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agent.domain.sources import address_in
+from agent.llm.slots.changes import with_sums
 from agent.llm.slots.files import file_in
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.runs import by_id, by_rank
+from agent.llm.slots.runs import by_id, by_rank, runs_in
 from agent.ports import ModelMessage, Role
 
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
@@ -64,10 +65,11 @@ def _shortened(asked: str) -> str:
 
 
 def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
-    """A request as the readers take it: with figures, and a run that is counted (“the second one”) by its id."""
+    """A request as the readers take it: with figures, runs by their ids, and what is added to a setting added."""
     columns = columns_of(messages)
     words = with_amounts(in_figures(asked, keep=columns), keep=columns)
-    return by_rank(by_id(words, started(messages)), ranked(messages))
+    words = by_rank(by_id(words, started(messages)), ranked(messages))
+    return with_sums(words, plan_of(messages, next(iter(runs_in(words)), None)).get("settings") or {})
 
 
 def ranked(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
@@ -101,6 +103,14 @@ def last_plan(messages: Sequence[ModelMessage]) -> dict[str, Any]:
     """The arguments of the newest plan of this conversation; empty without one."""
     calls = (call for said in reversed(messages) for call in reversed(said.calls) if call.name == "start_training")
     return next((as_object(call.arguments) for call in calls), {})
+
+
+def plan_of(messages: Sequence[ModelMessage], run: str | None) -> dict[str, Any]:
+    """The arguments of the plan that a run came from; of the newest plan, where none is named or it is not known."""
+    answers = {said.call_id: as_object(said.text).get("run") for said in messages if said.role is Role.TOOL and run}
+    calls = (call for said in reversed(messages) for call in said.calls if call.name == "start_training")
+    of_run = (as_object(call.arguments) for call in calls if answers.get(call.id) == run)
+    return (next(of_run, None) if run else None) or last_plan(messages)
 
 
 def ran_program(messages: Sequence[ModelMessage]) -> bool:

@@ -4,19 +4,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.domain.errors import BadRequest
-from agent.llm.requests.asked import last_plan
+from agent.llm.requests.asked import plan_of
 from agent.llm.slots.actions import wish_in
 from agent.llm.slots.changes import all_said, changes_in
 from agent.llm.slots.limits import place_said
 from agent.llm.slots.names import setting_called
 from agent.llm.slots.numbers import factors_in
+from agent.llm.slots.runs import runs_in
+from agent.llm.slots.settings import held_out_in
 from agent.ports import ModelMessage
 
 
 def changed(asked: str, messages: Sequence[ModelMessage]) -> dict[str, Any]:
     """What a copy of a run is to have otherwise. Raises: BadRequest, where that is said without a number."""
-    changes = changes_in(asked)
-    if factors := multiplied(asked, last_plan(messages).get("settings") or {}):
+    known = plan_of(messages, next(iter(runs_in(asked)), None)).get("settings") or {}
+    changes = changes_in(asked) | ({"test_frac": share} if (share := held_out_in(asked)) else {})
+    if factors := multiplied(asked, known):
         changes["settings"] = changes.get("settings", {}) | factors
     if not {"settings", "seed"} & changes.keys():
         all_said(asked)

@@ -10,9 +10,9 @@ from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, 
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
 from agent.llm.requests.words import NOT_READ, call, say
-from agent.llm.slots.changes import all_said, changes_in, settings_in
+from agent.llm.slots.changes import HAN, all_said, changes_in, settings_in
 from agent.llm.slots.files import file_in, file_named
-from agent.llm.slots.limits import soon_in
+from agent.llm.slots.limits import reach_said, soon_in
 from agent.llm.slots.models import choices_in, model_in
 from agent.llm.slots.names import setting_called
 from agent.llm.slots.numbers import factors_in
@@ -22,6 +22,7 @@ from agent.llm.slots.settings import (
     horizon_in,
     span_in,
     split_in,
+    text_column_in,
     weights_in,
 )
 from agent.llm.slots.unread import unread
@@ -101,6 +102,8 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         split_by=split_in(asked, _names(report, "datetime"), _names(report)) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,
         priority=soon_in(asked),
+        text_column=text_column_in(asked, _names(report, "text")) or before.get("text_column"),
+        **({name: before[name] for name in ("network", "auto_resume") if name in before} | reach_said(asked)),
         **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
     )
 
@@ -144,6 +147,8 @@ def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
         settings |= {"horizon": horizon} if horizon else {}
     if task.warm == ("transformers",):
         settings |= model_in(asked)
+    if task.unit == "boosting round" and "epochs" in settings and HAN.search(asked):
+        settings["rounds"] = settings.pop("epochs")  # one word for both in Chinese
     own = _OF_ANSWER.get(task.answer)
     return settings | own(asked) if own else settings
 

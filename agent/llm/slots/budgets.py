@@ -15,7 +15,9 @@ _GPU_HOURS = re.compile(
     re.IGNORECASE,
 )
 _TOKENS = re.compile(
-    rf"{_AMOUNT}\s*(?:(millions?|millionen|millones)(?: d['’e]?)?\s*)?(?:tokens?|jetons)\b", re.IGNORECASE
+    rf"\btoken (?:budget|limit)s?\b\D{{1,12}}?{_AMOUNT}|{_AMOUNT}\s*(?:(millions?|millionen"
+    rf"|millones)(?: d['’e]?)?\s*)?(?:tokens?|jetons)\b",
+    re.IGNORECASE,
 )
 _AMOUNTS = (("usd", _USD), ("gpu_hours", _GPU_HOURS), ("tokens", _TOKENS))
 _NO_MORE = re.compile(
@@ -27,14 +29,20 @@ _SCOPES = (  # whose budget, by what people call it; the first that fits
     (
         "person",
         r"\b(?:each|every|per) (?:person|member|user)\b|\bevery(?:one|body)\b|\bjede[rmn]?\b|\bpro (?:kopf|person)\b"
-        r"|\bchacune?\b|\bpar personne\b|\bcada (?:persona|un[oa])\b|\bpor persona\b|每人|每个人",
+        r"|\bchacune?\b|\b(?:par|chaque) personne\b|\bcada (?:persona|un[oa])\b|\bpor persona\b|每人|每个人",
     ),
     ("thread", r"\bthread\b|\bconversation\b|\bfil\b|\bhilo\b|\bfaden\b|帖子|话题|对话|线程"),
     ("channel", r"\bchannel\b|\bkanal|\b(?:canal|salon)\b|频道"),
     ("everywhere", r"\b(?:overall|in total|whole team|everything|insgesamt|en tout|en total)\b|总预算|全部"),
 )
 _ASKS_AGAIN = re.compile(
-    r"\b(?:ask|check with) me (?:\w+ ){0,2}(?:before|again|first|about|each|every)\b|\basked again\b"
+    r"\b(?:ask(?:ing)?|check(?:ing)? with) me (?:\w+ ){0,2}(?:before|again|first|about|each|every)\b|\basked again\b"
+    r"|\basked (?:\w+ )?before\b|\b(?:approve|ok) (?:every|each)\b|\bmy ok for every\b|\bunasked\b.*\bany ?more\b"
+    r"|\b(?:no more|stop) (?:starting|launching)\b|\bnichts mehr\b|\bwieder (?:jedes mal|vorher|nur mit)\b"
+    r"|\bne (?:lance|démarre)\w* plus\b|\bdemander? avant\b|\bde nouveau à chaque\b|\bvalider chaque\b"
+    r"|\bno (?:arranques|empieces|inicies|lances) nada\b|\baprobar cada\b|\bpreguntarme (?:otra vez|cada|antes"
+    r"|de nuevo)\b"
+    r"|\bpregúntame (?:otra vez|antes|cada)\b"
     r"|\bask (?:\w+ ){0,2}again\b|\bask before\b|\balways ask\b|\bapprove each\b"
     r"|\bno more (?:starting|auto|approv)\w*|\bauto(?:[ -]?(?:mode|approv\w*))? off\b"
     r"|\b(?:turn|switch|take|stop|end)\b.*\b(?:off|back|approv\w*|auto\w*|permission)\b"
@@ -42,7 +50,7 @@ _ASKS_AGAIN = re.compile(
     r"|\bgefragt werden\b|\bschalte?\b.*\bfreigaben?\b.*\baus\b|\bd[eé]sactiv\w*"
     r"|\bredemande\b|\bme demande à chaque\b|\bplus d['’]approbation\w*"
     r"|\bpreguntes? (?:otra vez|antes)\b|\bvuelve a preguntar\w*|\bse acabaron\b"
-    r"|都要问|先问我|关闭自动|自己批准每次",
+    r"|都要?问|先问我|要我批准|不要再自动|关闭自动|自己批准每次",
     re.IGNORECASE,
 )
 _SET = "An admin sets a budget: `budget channel usd=50 gpu_hours=100`, or for `thread`, `person` or `everywhere`."
@@ -75,4 +83,4 @@ def _amount(pattern: re.Pattern[str], words: str) -> str:
         return ""
     number = next(filter(None, found.groups())).replace(" ", "").rstrip(".,")
     number = re.sub(r"[.,](?=\d{3}(?!\d))", "", number).replace(",", ".")
-    return f"{number}M" if pattern is _TOKENS and found.group(2) else number
+    return f"{number}M" if pattern is _TOKENS and re.search("mill", found.group(), re.IGNORECASE) else number

@@ -7,8 +7,8 @@ from typing import Any
 from agent.domain.errors import BadRequest
 from agent.llm.slots.actions import wish_in
 from agent.llm.slots.figures import PLAIN, figure
-from agent.llm.slots.limits import SEARCHED, place_said
-from agent.llm.slots.names import NAME, NUMBERED, setting_called
+from agent.llm.slots.limits import SEARCHED, place_said, reach_said
+from agent.llm.slots.names import FRACTIONS, NAME, NUMBERED, setting_called
 
 _BETWEEN = (  # a name and its number
     r"\s*(?:(?:from\s+[\w.,-]+\s+)?to\b|(?:should|must|shall|can|will)\s+be\b|(?:is|are|was|of|set to|down to|up to"
@@ -24,6 +24,11 @@ _SETTING = re.compile(
 _MORE = re.compile(
     rf"{PLAIN}\s+(?:(?:more|fewer|less|extra|additional)\s+{NAME}|{NAME}\s+(?:more|fewer|less|extra)\b)"
     rf"|\b{NAME}\s+by\s+{PLAIN}",
+    re.IGNORECASE,
+)
+HAN = re.compile(r"[\u3400-\u9fff]")  # a Chinese sign
+_MORE_OF = re.compile(
+    rf"\b(\d+)\s+(?:(more|fewer|less|extra|additional)\s+({NAME})\b|({NAME})\s+(more|fewer|less|extra)\b)",
     re.IGNORECASE,
 )
 _TRIALS = re.compile(
@@ -42,8 +47,39 @@ def settings_in(asked: str) -> dict[str, float | int]:
     if more := _MORE.search(asked):
         raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
     said = [*_said(asked), *(("trials", count) for count in _TRIALS.findall(asked))]
-    said += [("minutes", searched.group(1) or searched.group(2))] if (searched := SEARCHED.search(asked)) else []
-    return {setting_called(name): figure(value) for name, value in said}
+    settings = {(key := setting_called(name)): _figure_of(key, value) for name, value in said}
+    return settings | _search_in(asked)
+
+
+def _search_in(asked: str) -> dict[str, float | int]:
+    """How many minutes settings are to be searched for."""
+    searched = SEARCHED.search(asked)
+    if searched is None:
+        return {}
+    number, hours, stated = searched.groups()
+    return {"minutes": figure(number or stated) * (60 if hours else 1)}
+
+
+def _figure_of(key: str, said: str) -> float | int:
+    """The value of a setting; 1.200 of what is counted are thousands, as others than the English write them."""
+    counts = key not in FRACTIONS and re.fullmatch(r"[1-9]\d{0,2}(?:\.\d{3})+", said)
+    return figure(said.replace(".", "") if counts else said)
+
+
+def with_sums(asked: str, known: dict[str, Any]) -> str:
+    """A request in which “300 more rounds” are the number that it comes to, where `known` has what there were."""
+    known = known | {"epochs": known["rounds"]} if "rounds" in known and HAN.search(asked) else known
+    return _MORE_OF.sub(lambda said: _sum(said, known), asked)
+
+
+def _sum(said: re.Match[str], known: dict[str, Any]) -> str:
+    amount, more, name, named, extra = said.groups()
+    key = setting_called(name or named)
+    was = known.get(key)
+    if not isinstance(was, int) or not amount.isdigit():
+        return said.group()
+    times = -1 if (more or extra).lower() in {"fewer", "less"} else 1
+    return f"{key} {was + times * int(amount)}"
 
 
 def _said(asked: str) -> Iterator[tuple[str, str]]:
@@ -70,5 +106,5 @@ def changes_in(asked: str) -> dict[str, Any]:
     """
     words = wish_in(asked)
     settings = settings_in(words)
-    found = {"settings": settings, "seed": settings.pop("seed", None), **place_said(words)}
-    return {name: value for name, value in found.items() if value not in (None, {})}
+    found = {"settings": settings, "seed": settings.pop("seed", None), **place_said(words), **reach_said(words)}
+    return {name: value for name, value in found.items() if value is not None and value != {}}

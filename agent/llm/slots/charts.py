@@ -9,58 +9,12 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.slots.runs import runs_in
+from agent.llm.slots.views import REPORTED, result_in, used_in
 
 SMOOTH = r"(?<!label.)\b(?:un)?smooth(?:ed|er|ing|en)?\b"  # label smoothing is a setting of a training
 
 _HELD = r"\b(?:with|to|against|vs\.?|versus|over)\s+(?:the\s+|my\s+|our\s+)?"  # one run against another
 
-# Pictures of a result, by what people call them; the first that fits.
-RESULTS = (
-    (r"\bconfusion\b|\bmix(?:es|ed)? up\b|\bconfuses\b", "confusion"),
-    (r"\broc\b", "roc"),
-    (r"\bprecision[ -](?:and |vs\.? |over )?recall\b|\bpr[ -]curve\b", "pr"),
-    (r"\bcalibrat\w+\b|\breliability\b", "calibration"),
-    (
-        r"\bimportances?\b|\b(?:most )?important (?:features?|columns?|variables?)\b"
-        r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b",
-        "importance",
-    ),
-    (
-        r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
-        r"|\bwrong (?:predictions|answers)\b",
-        "mistakes",
-    ),
-    (r"\b(?:per|each|every|by)[ -]class\b", "classes"),
-    (r"\btext lengths?\b|\blengths? of (?:the )?texts?\b", "lengths"),
-    (
-        r"\b(?:pictures?|charts?|plots?|graphs?|draw)\b.*\bresults?\b|\bresults?\b.*\b(?:pictures?|charts?|plots?)\b",
-        "overview",
-    ),
-)
-
-# What a run used and how fast it went; the first that fits.
-USED = (
-    (
-        r"\bthroughput\b|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
-        r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",
-        "throughput",
-    ),
-    (
-        r"(?<!out of )\bgpus?(?:['’]s)? (?:use|usage|utili[sz]ation|load|memory)\b"
-        r"|\b(?:use|usage|utili[sz]ation|load|memory) of (?:the |its |my )?gpus?\b"
-        r"|\bhow (?:busy|idle|full|loaded)\b[^.?!]*\bgpus?\b"
-        r"|\bgpus?\b[^.!]*\b(?:utili[sz]ation|usage)\b|\bgpu[- ]?auslastung\b|\bauslastung der gpus?\b"
-        r"|\butilisation d[eu]s? (?:la |le )?gpus?\b|\buso de (?:la |las )?gpus?\b"
-        r"|(?:gpu|显卡)\s*(?:的)?(?:使用率|利用率|占用)",
-        "gpu",
-    ),
-    (
-        r"\b(?:resources?|cpus?|processors?|memory|ram)(?:['’]s)? (?:use|usage|utili[sz]ation|load)\b"
-        r"|\b(?:use|usage|utili[sz]ation|load) of (?:the |its |my )?(?:resources?|cpus?|processors?|memory|ram)\b"
-        r"|\bhow much (?:cpu|memory|ram)\b|\bhow many (?:cpus|processors|cores)\b",
-        "usage",
-    ),
-)
 _LAST_TIME = re.compile(
     r"\b(?:last|past)\s+(?:(\d{1,5}(?:[.,]\d{1,3})?)\s*(minutes?|mins?|m|hours?|hrs?|h|days?|d)"
     r"|(half(?: an?)?\s+|an?\s+)?(minute|min|hour|h|day))(?![a-z])"
@@ -69,12 +23,6 @@ _LAST_TIME = re.compile(
 )
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
 _MOST_MINUTES = 999_999  # about two years; a button holds no more than ten times that
-# Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
-REPORTED = (
-    r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
-    r"\b(pictures?|residuals?|forecasts?|clusters|samples?|generations?|detections?|token[ -]lengths?)\b"
-)
-
 _METRIC = re.compile(
     r"(?<![^\W\u3400-\u9fff])((?:(?:train(?:ing)?|val(?:id(?:ation)?)?|test)[ _/])?"
     r"(?:loss|accuracy|auc|f1|precision|recall|perplexity|error|rmse|mae)"
@@ -85,7 +33,8 @@ _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
 _UNIT = r"(steps?|epochs?)"
 _TO = r"\s*(?:-|–|to|and|until|till|through)\s*"
 _LAST = re.compile(
-    rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|(?=\W*$|\s*[,;]|\s+(?:of|with|on|and|for)\s+(?:an?\s+)?(?:it\b|r-|log|smooth)))",
+    rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|(?=\W*$|\s*[,;]|\s+(?:of|with|on|and"
+    rf"|for)\s+(?:an?\s+)?(?:it\b|r-|log|smooth)))",
     re.IGNORECASE,
 )
 _LAST_EPOCH = re.compile(r"\b(?:last|newest)\s+epochs?\b", re.IGNORECASE)
@@ -93,6 +42,11 @@ _BETWEEN = re.compile(rf"\b(?:from\s+|between\s+)?{_UNIT}\s+{_COUNT}{_TO}(?:{_UN
 _FIRST = re.compile(
     r"(?:\b(after|past|beyond|without|except|but|not|skip(?:ping)?|ignor(?:e|ing)|exclud(?:e|ing)|omit(?:ting)?"
     rf"|drop(?:ping)?|leav(?:e|ing) out)\s+(?:for\s+)?(?:the\s+|its\s+)?)?\bfirst\s+{_COUNT}\s*{_UNIT}\b",
+    re.IGNORECASE,
+)
+_CUT_OFF = re.compile(
+    rf"\bfirst\s+{_COUNT}\s*{_UNIT}\s+(?:cut off|left out|dropped|skipped|removed|excluded|weg(?:lassen)?"
+    rf"|ignored)\b",
     re.IGNORECASE,
 )
 _SINCE = re.compile(rf"\b(?:since|after|from)\s+{_UNIT}\s+{_COUNT}\b", re.IGNORECASE)
@@ -124,7 +78,8 @@ _SMOOTHED = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
-    rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)"
+    rf"(?:{_HELD}|\b(?:overlay|add|lay|leg\w*|superpose|superpon)\s+)(yesterday(?:['’]?s)?\b|(?:last|previous"
+    rf"|earlier)\s+(?:run|one|training)\b)"
     r"|\b((?:both|the two|beide[nr]?|les deux|(?:las|los) dos|amb[ao]s)\s+(?:\w+\s+)?"
     r"(?:runs|trainings|curves|of them|läufe|kurven|trainings|courbes|entraînements|curvas|entrenamientos)"
     r"|overlay (?:them|both|the two)(?! on)"
@@ -133,7 +88,8 @@ _BEFORE = re.compile(
 )
 _EVERY = re.compile(
     r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b"
-    r"|\b(?:draw|plot|chart|graph|show)\s+(?:me\s+)?(?:all|them all|all of (?:it|them)|everything)"
+    r"|\beverything (?:it|that|was) \w*log\w*|\b(?:draw|plot|chart|graph|show)\s+(?:me\s+)?(?:all|them all"
+    r"|all of (?:it|them)|everything)"
     r"(?=\W*(?:$|please|on\b|in\b))",
     re.IGNORECASE,
 )
@@ -149,7 +105,8 @@ CARD = (
     r"(?!\W*(?:what|which|how|when|where|who|is|are|was|were|does|did|has|have(?! the\b))\b)"
     r"(?!.*\b(?:(?:re-?)?train(?![ _](?:loss|accuracy|auc|f1|error)\b)|build|fit|predict\w*)\b)"
     r"(?!.*\b(?:why|columns?|datasets?|csv|table)\b)"
-    r"(?!(?:.*[.,;:!]\s*|.*\b(?:but|because|since|as)\s+)?(?:the|its|this|that|my)\s+(?:live\s+)?card\s+(?:\w+\s+)?shows\b)"
+    r"(?!(?:.*[.,;:!]\s*|.*\b(?:but|because|since|as)\s+)?(?:the|its|this|that"
+    r"|my)\s+(?:live\s+)?card\s+(?:\w+\s+)?shows\b)"
     r"(?=.*(?:(?:\b(?:the|its|this|that|live|run|run['’]s)|r-[0-9a-z]{6}['’]s)\s+card"
     r"|\bcard\s+(?:of|for)\s+r-[0-9a-z]{6})\b"
     r"(?!\s+(?:data|files?|numbers?|types?|holders?|owners?|transactions?|payments?|fraud|games?|limits?|usage)\b))"
@@ -157,6 +114,18 @@ CARD = (
     r"|\b(?:draws?|shows?|put|only)\b.*(?:\b|_)(?:loss|accuracy|auc|f1|curves?|learning[ _]rate|everything)\b"
     r"|\b(?:over|against|beside|with|vs\.?)\b.*\b(?:r-[0-9a-z]{6}|(?:previous|last|yesterday['’]?s)\s+(?:run|one))\b"
     rf"|r-[0-9a-z]{{6}}\W+over\b|{_NOT_COMPARED}|{_TAKEN_OFF}|\breset\b|\bback to normal\b)"
+)
+_SAME_CHART = re.compile(
+    r"\b(?:in|into|on) the same (?:plot|chart|graph|picture)\b|\b(?:on top of|over|beside|next to) it\b|\boverlay r-"
+    r"|\badd r-"
+    r"|\bcompare (?:its|the|sa|la|su) (?:curves?|courbes?|curva)\b|\bins selbe bild\b|\bdans le même graphique\b"
+    r"|\ben la misma gráfica\b|同一张图",
+    re.IGNORECASE,
+)
+_OVER = re.compile(
+    r"\b(?:over|on top|beside|next to|along|with|against|drüber|darüber|daneben|dazu|par-dessus|à côté|encima"
+    r"|al lado)\b",
+    re.IGNORECASE,
 )
 _CARD = (  # what a later line says counts
     (re.compile(r"\blinear\b", re.IGNORECASE), "log_scale", False),
@@ -174,12 +143,12 @@ def chart_arguments(words: str) -> dict[str, Any]:
     Raises:
         BadRequest: the part of the run that is asked for cannot be read.
     """
-    others = runs_in(words)[1:]
-    result = next((view for pattern, view in RESULTS if re.search(pattern, words, re.IGNORECASE)), None)
-    if result:
+    named_runs = runs_in(words)
+    beside = len(named_runs) == 1 and _SAME_CHART.search(words)
+    others = named_runs if beside else named_runs[1:]
+    if result := result_in(words):
         return {"result": result}
-    used = next((view for pattern, view in USED if re.search(pattern, words, re.IGNORECASE)), None)
-    if used and not others:
+    if (used := used_in(words)) and not others:
         return _used_in(words, used)
     found: dict[str, Any] = {}
     named = _metrics_in(words)
@@ -197,6 +166,8 @@ def chart_arguments(words: str) -> dict[str, Any]:
         found["smooth"] = smooth
     if others:
         found["others"] = others
+    if beside:
+        found["run"] = None  # the newest one of the thread
     return found
 
 
@@ -246,6 +217,7 @@ def _time_in(part: re.Match[str]) -> dict[str, Any]:
 
 _PARTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     (_BETWEEN, _between_in),
+    (_CUT_OFF, lambda part: _end("first", *part.group(3, 1, 2))),
     (_FIRST, lambda part: _end("first" if part.group(1) else "last", part.group(4), *part.group(2, 3))),
     (_SINCE, lambda part: _end("first", *part.group(1, 2, 3))),
     (_UNTIL, lambda part: _end("last", *part.group(1, 2, 3))),
@@ -290,6 +262,8 @@ def card_arguments(words: str) -> dict[str, Any]:
         of_card = _OF_CARD.search(words)
         run = (of_card.group(1) or of_card.group(2)).lower() if of_card else runs[0]
         found |= {"run": run, "beside": next(one for one in runs if one != run)}
+    elif runs and _OVER.search(words):
+        found["beside"] = runs[0]
     elif before := _BEFORE.search(words):
         found["before"] = "yesterday" if (before.group(1) or "").lower().startswith("yesterday") else "previous"
     return found

@@ -27,7 +27,11 @@ _NO_LIMIT_BEHIND = re.compile(
 _MOST = re.compile(
     r"\b(?:at (?:the )?most|max(?:imum)?(?: of)?|up to|within"
     r"|(?:no|not|never|\w+n['’]t)\b[^.,;]{0,25}(?:more|longer) than"
-    r"|limit(?:ed)?(?: of| to| it to)?|cap(?:ped)?(?: it)?(?: at| to)|under|stop after|hours|minutes)\s*[=:]?\s*$",
+    r"|limit(?:ed)?(?: of| to| it to)?|cap(?:ped)?(?: it)?(?: at| to)?\s*:?|under|time ?out(?: of| after)?"
+    r"|(?:stop|give up|quit|abort|end|cut (?:it )?off)(?: it| there)? after|(?:brich|hör|schluss"
+    r"|stopp)\w*(?: \w+)? nach"
+    r"|(?:abandonne|arrête)\w*(?: \w+)? après|(?:abandona|para|corta)\w*(?: \w+)? (?:tras|después de)|hours|minutes)"
+    r"\s*[=:]?\s*$",
     re.IGNORECASE,
 )
 _MOST_BEHIND = re.compile(
@@ -35,7 +39,7 @@ _MOST_BEHIND = re.compile(
 )
 SEARCHED = re.compile(
     r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
-    rf"{PLAIN}\s*min(?:ute)?s?\b|\bminutes\s*[=:]\s*{PLAIN}",
+    rf"{PLAIN}\s*(?:min(?:ute)?s?|(hours?))\b|\bminutes\s*[=:]\s*{PLAIN}",
     re.IGNORECASE,
 )
 _GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace('number', 'later')}", re.IGNORECASE)
@@ -52,17 +56,53 @@ MACHINE = r"(?:gpu|node|host|box|machine|server|worker)-?\d+"
 _HOST = re.compile(
     rf"\bon\s+(?:(?:the\s+)?(?:host|box|machine|server|node)\s+)?[`\"]?(?!v\d+\b)(?!{FILE_NAME})(?=[\w.-]*\d)"
     r"([a-z][\w-]*(?:\.[\w-]+)*)(?![\w-])(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)"
-    rf"|(?:\b(?:use|using|host|machine|at|to)\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
+    rf"|(?:\b(?:use|using|host|machine|at|to)\s*:?\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
     re.IGNORECASE,
 )
 _ENGINE = re.compile(
-    r"\bengine\s*=\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b|from\b|as\b)([a-z][\w-]*)",
+    r"(?:\bengine\s*=|[,;]\s*engine)\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using"
+    r"|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b"
+    r"|from\b|as\b)([a-z][\w-]*)",
     re.IGNORECASE,
 )
 _PRIORITY = re.compile(
     r"\b(?:with|at|on)?\s*(high|normal|low) prio(?:rity)?\b|\bprio(?:rity)?\s*[=:]?\s*(high|normal|low)\b",
     re.IGNORECASE,
 )
+_ONCE = re.compile(
+    r"\b(?:no|not|without|don['’]?t|never|disable|turn off)\b[^.,;]{0,20}\b(?:auto(?:matic(?:ally)?)?[ -]?(?:retr(?:y"
+    r"|ies)|resum\w+"
+    r"|restarts?)|(?:retry|resume|restart) (?:it )?(?:automatically|by itself|on its own))\b"
+    r"|\bauto[_ -]?resume\s*(?:=|:|is)?\s*(?:off|false|no)\b"
+    r"|\bnicht (?:automatisch|von selbst) (?:neu|noch mal|wieder|erneut)\b|\bne (?:le |la )?(?:relance"
+    r"|réessaie)\w* pas\b"
+    r"|\b(?:ohne|without|keine?n?)\s+automatische[nr]?\s+(?:neustarts?|neuversuche?|wiederholung\w*)\b"
+    r"|\b(?:sans|without)\s+(?:reprise|relance|redémarrage|nouvel essai)s?\s+automatiques?\b"
+    r"|\b(?:sin|without)\s+(?:reintentos?|reinicios?|reanudaci\w+)\s+automátic[oa]s?\b|(?:不要|不|别"
+    r"|without\s*)自动(?:重试|重启|恢复)",
+    re.IGNORECASE,
+)
+_NETWORKS = (  # what something may reach, by what people call it
+    ("none", r"\b(?:no|without(?: any)?) (?:network|internet)(?: access)?\b|\boffline\b"),
+    ("hub", r"\bhub (?:access|network)\b|\b(?:access to|reach|only) the hubs?\b"),
+    (
+        "open",
+        r"\bopen (?:network|internet)\b|\b(?:needs?|with|wants?|give it|has|requires?)\s+(?:an? |the )?(?:full |free )?"
+        r"(?:internet|network)(?: access)?\b|\b(?:access to|reach) the (?:internet|network)\b|\b(?:internet"
+        r"|network)(?: access)? (?:is )?(?:allowed|on|open|needed)\b"
+        r"|\b(?:braucht|mit)\s+(?:freie[sn] |offene[sn] )?(?:internet|netz(?:zugriff|zugang)?)\b"
+        r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\baccès (?:à )?(?:l['’])?internet\b|\b(?:zugriff"
+        r"|zugang) (?:aufs?|zum|auf das) (?:internet|netz)\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
+        r"|能)(?:联网|上网|访问外网)",
+    ),
+)
+
+
+def reach_said(words: str) -> dict[str, Any]:
+    """What a training or a program may reach over the network, and that it is not tried again by itself."""
+    named = _first(re.compile(r"\bnetwork\s*(?:=|:|to)\s*(none|hub|open)\b", re.IGNORECASE), words)
+    network = named or next((name for name, way in _NETWORKS if re.search(way, words, re.IGNORECASE)), None)
+    return ({"network": network.lower()} if network else {}) | ({"auto_resume": False} if _ONCE.search(words) else {})
 
 
 def place_said(words: str, *, ahead: bool = False) -> dict[str, Any]:

@@ -15,9 +15,32 @@ _FOR = re.compile(
     r"\s+([\w.\-/:]+)\W*$|(?:包含|含有)\s*([\w.\-/:]+)",
     re.IGNORECASE,
 )
-_CSV = re.compile(r"\bcsv\b|\bparquet\b|\bas (?:a )?file\b|\bdownload\b|\bexport\b", re.IGNORECASE)
-_WHOLE = re.compile(r"\b(?:whole|full|entire|complete) logs?\b|\blogs? (?:file\b|in full\b)", re.IGNORECASE)
-_OLDER = re.compile(r"\b(?:older|earlier|previous)\b", re.IGNORECASE)
+_CSV = re.compile(
+    r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\b(?:as|to|in) (?:a )?file\b"
+    r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en un|como) (?:archivo|fichero)\b"
+    r"|\bdownload\b|\bexport\w*|文件|导出",
+    re.IGNORECASE,
+)
+_USAGE = re.compile(
+    r"\b(?:what (?:it|the run) used|(?:cpu|gpu|memory|ram|resource) (?:use|usage|utili[sz]ation|load)|usage)\b"
+    r"|\bauslastung\b|\butilisation (?:du|des|de)\b|\buso de (?:la |las )?(?:gpu|cpu|memoria|recursos)|(?:使用率|占用"
+    r"|资源使用)",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(
+    r"\b(?:whole|full|entire|complete) (?:logs?|output)\b|\blogs? (?:file\b|in full\b)"
+    r"|\b(?:ganze|komplette)[nrs]? log\b|\b(?:journal|log) (?:complet|entier)\b|\b(?:registro|log) (?:completo"
+    r"|entero)\b"
+    r"|(?:完整|全部)的?日志",
+    re.IGNORECASE,
+)
+_OLDER = re.compile(
+    r"\b(?:older|earlier|previous|further (?:back|up)|scroll up)\b|\b(?:page|lines) before\b(?! \w)|\bbefore that\b"
+    r"|\b(?:ältere|frühere|vorige|vorherige)[nrs]?\b|\bdavor\b|\bweiter oben\b"
+    r"|\b(?:précédente?s?|antérieure?s?)\b|\b(?:d['’]avant|plus haut|plus anciennes)\b"
+    r"|\banterior(?:es)?\b|\b(?:de antes|más arriba|más antiguas)\b|上一页|往前|更早|之前",
+    re.IGNORECASE,
+)
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _WARNINGS = re.compile(r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias?)\b|警告", re.IGNORECASE)
 _TAIL = re.compile(r"\b(?:tail|head)?\s*-n\s*(\d{1,4})\b|\btail\s+-?(\d{1,4})\b", re.IGNORECASE)
@@ -42,6 +65,20 @@ def log_arguments(asked: str) -> dict[str, Any]:
     if _OLDER.search(asked):
         found["older"] = True
     return found
+
+
+def metric_arguments(asked: str) -> dict[str, Any]:
+    """As which file the numbers of a run are wanted: its metrics, or what it used."""
+    if not wants_csv(asked):
+        return {}
+    form = "usage" if _USAGE.search(asked) else "parquet" if "parquet" in asked.lower() else "csv"
+    return {form: True}
+
+
+def script_arguments(asked: str) -> dict[str, Any]:
+    """Which version of a script is wanted."""
+    found = re.search(r"\bversion\s*(\d{1,4})\b|第\s*(\d{1,4})\s*版", asked, re.IGNORECASE)
+    return {"version": int(found.group(1) or found.group(2))} if found else {}
 
 
 def wants_csv(asked: str) -> bool:

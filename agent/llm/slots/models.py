@@ -1,6 +1,7 @@
 """Reads which model a training begins with: a Hub id, a folder, or a model by its usual name; and how it is tuned."""
 
 import re
+from typing import Any
 
 _FAMILIES = (
     r"(?:distil|al|ro|de|tiny|mobile|bio|sci|fin|m|flan|open|code|x|camem)*(?:bert|roberta|bertv?|electra|mpnet|minilm"
@@ -20,6 +21,12 @@ _BASE = re.compile(
 )
 _TUNED_BY = re.compile(r"\b(sft|dpo|grpo)\b", re.IGNORECASE)
 _LORA_4BIT = re.compile(r"\bqlora\b|\b4[ -]?bit\b", re.IGNORECASE)
+_MERGED = re.compile(
+    r"\bmerged? (?:the )?(?:weights?|model|adapter|lora)\b|\b(?:weights?|adapter|lora) merged\b|\bmerge\s*[=:]\s*true\b"
+    r"|\b(?:adapter|gewichte)\b.{0,20}\b(?:verschmelz\w*|zusammenführen)\b|\bfusionne[rz]?\b|\bpoids fusionnés\b"
+    r"|\bfusiona\w*\b|\bpesos fusionados\b|合并(?:权重|模型)?",
+    re.IGNORECASE,
+)
 
 
 def model_in(asked: str) -> dict[str, str]:
@@ -28,11 +35,12 @@ def model_in(asked: str) -> dict[str, str]:
     return {"model": next(filter(None, found.groups()))} if found else {}
 
 
-def choices_in(asked: str) -> dict[str, str]:
-    """Settings that are names: the model to begin with, how an LLM is tuned."""
+def choices_in(asked: str) -> dict[str, Any]:
+    """Settings that are no numbers: the model to begin with, how an LLM is tuned, whether its adapter is merged."""
     method = _TUNED_BY.search(asked)
     found = {
         "method": method.group(1).lower() if method else "",
         "quantization": "4bit" if _LORA_4BIT.search(asked) else "",
+        "merge": bool(_MERGED.search(asked)),
     }
     return model_in(asked) | {name: value for name, value in found.items() if value}

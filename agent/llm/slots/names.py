@@ -8,7 +8,7 @@ _PLAIN = {
     "epochs": r"epochs?",
     "rounds": r"(?:boosting )?rounds?|n_estimators|num_boost_rounds?",
     "batch_size": r"batch[ _-]?sizes?",
-    "seed": r"(?:random[ _])?seed|random[ _]state",
+    "seed": r"(?:random[ _])?seeds?|random[ _]state",
     "num_leaves": r"num[ _]leaves",
     "max_steps": r"max[ _]steps",
     "max_length": r"max(?:imum)?[ _](?:seq(?:uence)?[ _])?length",
@@ -58,8 +58,13 @@ _COUNTED = {
     "max_k": r"max[ _]k",
     "folds": r"folds?",
 }
-
-
+# Settings whose values are no counts.
+FRACTIONS = frozenset(
+    {
+        *("learning_rate", "dropout", "lora_dropout", "weight_decay", "warmup_frac", "label_smoothing", "valid_frac"),
+        *("lambda_l2", "feature_fraction", "bagging_fraction", "max_grad_norm", "temperature", "beta"),
+    }
+)
 _EVERY = (*_PLAIN.items(), *_COUNTED.items())
 _ALL = tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _EVERY)
 NAME = rf"(?:{'|'.join(_PLAIN.values())})"

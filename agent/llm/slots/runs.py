@@ -33,9 +33,17 @@ _COUNTED = tuple(
 
 _EXPERIMENTS = {
     "everywhere": re.compile(
-        r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire) channel\b|\beverywhere\b", re.IGNORECASE
+        r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire|all of the) channel\b|\beverywhere\b"
+        r"|\b(?:ganze[nrs]? kanal\w*|alle[nr]? threads|tout le (?:canal|salon)|tous les fils)\b"
+        r"|\b(?:todo el canal|canal entero|todos los hilos)\b|整个频道|所有(?:帖子|话题|对话)",
+        re.IGNORECASE,
     ),
-    "tree": re.compile(r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b", re.IGNORECASE),
+    "tree": re.compile(
+        r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b|\blineage\b"
+        r"|\bstamm(?:baum|t von|en von)\b|\barbre\b|\bárbol\b|\b(?:vien(?:t|nent)|descend\w*) d|\bdesciend\w+ de\b"
+        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|实验的?树|树状|从哪个",
+        re.IGNORECASE,
+    ),
 }
 
 
@@ -56,10 +64,16 @@ _BEST = re.compile(
     r"|(?:效果|表现|得分|分数)?最[好高佳]的?(?:那个|那次|一个|一次|模型|任务|训练|运行)",
     re.IGNORECASE,
 )
+_MODEL = re.compile(r"\b(?:model|modell|modèle|modelo)\b|模型", re.IGNORECASE)
 
 
 def by_id(asked: str, started: Sequence[str]) -> str:
-    """A request in which a run that is counted (“the second one”) has its id; `started` has the oldest first."""
+    """A request in which a run has its id that is counted (“the second one”) or named without its `r-`.
+
+    `started` has the oldest first.
+    """
+    for run in started:
+        asked = re.sub(rf"(?<![\w-]){run.removeprefix('r-')}(?![\w-])", run, asked, flags=re.IGNORECASE)
     for at, pattern in _COUNTED:
         if -len(started) <= at < len(started):
             asked = pattern.sub(started[at], asked)
@@ -85,7 +99,11 @@ def wants_best(asked: str) -> bool:
 
 def by_rank(asked: str, ranked: Sequence[str]) -> str:
     """A request in which the best run stands by its id; `ranked` has the best first."""
-    return _BEST.sub(ranked[0], asked) if ranked else asked
+    return (
+        _BEST.sub(lambda best: ("model " if _MODEL.search(best.group()) else "") + ranked[0], asked)
+        if ranked
+        else asked
+    )
 
 
 def runs_in(asked: str) -> tuple[str, ...]:

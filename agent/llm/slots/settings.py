@@ -11,7 +11,10 @@ from agent.tools.targets import QUOTE
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
-    r"\bbalanced? (?:the )?(?:class(?:es)?|weights?)\b"
+    r"\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
+    r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
+    r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
+    r"|类别(?:平衡|加权)"
     r"|\b(?:re)?weigh(?:t|ted|ting)? (?:the )?classes\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b",
     re.IGNORECASE,
 )
@@ -40,6 +43,15 @@ _TOGETHER = (
     r"|in (?:train|the training)[^.;]{{0,12}} and (?:in )?(?:the )?test)"
     r"|\bgroup(?:ed)?[ -](?:split )?by\s+[`\"“]?{0}|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"
 )
+_AS_TEXT = (
+    r"\btext(?:s| column)?\s*(?:is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
+    r"|\b(?:from|use|using|read|reads?|only)\s+(?:the )?{0} texts?\b"
+    r"|\b{0}[`\"”]?\s*(?:column )?(?:(?:is|has|holds|contains|as)\s+(?:the\s+)?)texts?\b(?! (?:length|classif))"
+    r"|\btext(?:spalte)? (?:ist|steht in|aus)\s+{0}\b|\b{0} als text\b"
+    r"|\btexte? (?:est )?(?:dans |de )?(?:la colonne )?{0}\b"
+    r"|\b{0} comme texte\b|\b(?:el )?texto (?:es|está en|de) (?:la columna )?{0}\b|\b{0} como texto\b"
+    r"|文本(?:列)?(?:是|用)?\s*{0}|{0}\s*(?:作为|当作?|是)文本"
+)
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
 _HORIZON = re.compile(
     r"\b(\d{1,4})\s*-?(?:hours?|hrs?|h|days?|weeks?|months?|quarters?|years?|steps?)\s+"
@@ -48,6 +60,25 @@ _HORIZON = re.compile(
     r"(?:the\s+|of\s+|next\s+|coming\s+|following\s+|upcoming\s+|kommenden\s+|=\s*)*(\d{1,4})\s*"
     r"(?:hours?|days?|weeks?|months?|quarters?|years?|steps?|periods?)?\b"
     r"(?!\s*(?:epochs?|gpus?|rounds?|hours?\s+at most))",
+    re.IGNORECASE,
+)
+_PER = {  # how many rows a span has, by how far they are apart
+    "year": {"quarter": 4, "month": 12, "week": 52, "day": 365},
+    "quarter": {"month": 3, "week": 13, "day": 91},
+    "month": {"week": 4, "day": 30},
+    "week": {"day": 7, "hour": 168},
+    "day": {"hour": 24},
+}
+AHEAD = re.compile(
+    r"\b(?:(?P<count>\d{1,3})|an?|one|a full|a whole)\s+(?P<unit>year|quarter|month|week|day)s?\s+"
+    r"(?:ahead|out|forward|into the future|in advance)\b"
+    r"|\b(?:next|coming|following)\s+(?:(?P<coming>\d{1,3})\s+)?(?P<later>year|quarter|month|week|day)s?\b",
+    re.IGNORECASE,
+)
+_GRAIN = re.compile(
+    r"\b(?:(?P<quarter>quarterly)|(?P<month>monthly|monatlich\w*|mensuel\w*|mensual\w*)"
+    r"|(?P<week>weekly|wöchentlich\w*|hebdomadaire\w*|semanal\w*)|(?P<day>daily|täglich\w*|quotidien\w*|diari[oa]s?)"
+    r"|(?P<hour>hourly|stündlich\w*))\b",
     re.IGNORECASE,
 )
 _STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
@@ -95,13 +126,18 @@ def split_in(asked: str, dates: Sequence[str] = (), names: Sequence[str] = ()) -
     """
     found = _SPLIT_BY.search(asked)
     if found is None:
-        spelled = {name: re.escape(name).replace("_", r"[\s_-]+") + "s?" for name in names}
+        spelled = {name: re.escape(re.sub("_id$", "", name)).replace("_", r"[\s_-]+") + "(?:_id|s)?" for name in names}
         ways = {name: _TOGETHER.format(way) for name, way in spelled.items()}
         return next((name for name, way in ways.items() if re.search(way, asked, re.IGNORECASE)), None)
     said = next(filter(None, found.groups()))
     if said.lower() in _OF_TIME and dates:
         return dates[0]
     return "random" if said.lower() == "random" else said
+
+
+def text_column_in(asked: str, names: Sequence[str]) -> str | None:
+    """The one of the columns with texts that is said to have the text to read."""
+    return next((name for name in names if re.search(_AS_TEXT.format(re.escape(name)), asked, re.IGNORECASE)), None)
 
 
 def text_in(asked: str) -> str | None:
@@ -112,8 +148,20 @@ def text_in(asked: str) -> str | None:
 
 def horizon_in(asked: str) -> int | None:
     """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
+    if counted := rows_ahead(asked):
+        return counted
     found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
     return int(next(filter(None, found.groups()))) if found else None
+
+
+def rows_ahead(asked: str) -> int | None:
+    """The rows of “a year ahead” where the request says how far apart they are: “monthly”."""
+    span, grain = AHEAD.search(asked), _GRAIN.search(asked)
+    if span is None or grain is None:
+        return None
+    unit = next(name for name in _PER if span["unit" if span["unit"] else "later"].lower().startswith(name))
+    times = _PER[unit].get(str(grain.lastgroup))
+    return times * int(span["count"] or span["coming"] or 1) if times else None
 
 
 def span_in(asked: str) -> int | None:
