@@ -86,7 +86,7 @@ def test_folders_of_parts_are_no_classes(tmp_path: Path) -> None:
 def test_a_csv_names_the_images(cell: str, tmp_path: Path) -> None:
     table = read(tmp_path, {"img/a.png": DOT, "img/b.png": OTHER, "ages.csv": f"who;file;age\nx;{cell};3\n"})
     assert table.columns == {"image": ["img/a.png"], "who": ["x"], "age": ["3"]}
-    assert table.warnings == ["1 of 2 images are not named in “file” and are left out."]
+    assert table.warnings == ["1 of 2 images is not named in “file” and left out."]
 
 
 def test_coco_boxes(tmp_path: Path) -> None:

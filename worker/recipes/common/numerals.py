@@ -1,7 +1,7 @@
 """Numbers as people write them: 80,8 and 1.234,50, 1,234.50, € 12, 45 %, 70 kg, (12), and a word where one is missing.
 
 A column is taken as a whole: where every cell is a number in one way of writing, its cells are rewritten the plain way,
-and a sentence says so. Copied beside a finished model with `table`.
+and a sentence says so. Counts of our own are worded here too. Copied beside a finished model with `table`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ _SPACES = re.compile(r"(?<=\d)['’\s\u00a0\u202f](?=\d{3}(?:\D|$))")
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?")
 _POINT = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """`1 row is`, `2,000 rows are`."""
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def plain_numbers(
@@ -87,7 +92,7 @@ class _Read:
             parts.append(f"numbers such as “{odd.strip()[:40]}”, read as {self.rewritten(odd, mark)}")
         if self.unknown:
             words = ", ".join(f"“{word.strip()}”" for word in list(self.unknown)[:3])
-            parts.append(f"{words} in {sum(self.unknown.values())} rows, read as no value")
+            parts.append(f"{words} in {counted(sum(self.unknown.values()), 'row', 'rows')}, read as no value")
         return f"“{name}” holds {' and '.join(parts)}." if parts else ""
 
 

@@ -17,6 +17,7 @@ from trainyard.adapters import last_checkpoint, trainer_callback
 from worker.recipes.common.finish import Finished, finish
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import BadSettings, Job, write_json
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.table import read_table
 from worker.recipes.language.chat import with_template
@@ -112,7 +113,8 @@ def _notes(settings: Mapping[str, Any], best: Best, *, done: int, steps: int, as
         )
     if done < steps and best.misses >= settings["early_stopping_patience"]:
         found.append(
-            f"Training ended at step {done:,} of {steps:,}: it had got no better in {best.misses} measurements."
+            f"Training ended at step {done:,} of {steps:,}: it had got no better in "
+            f"{counted(best.misses, 'measurement', 'measurements')}."
         )
     if settings["batch_size"] < asked:
         found.append(
