@@ -22,7 +22,7 @@ from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import Job, write_json
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.images.pictures import Pictures
+from worker.recipes.images.squares import Squares
 from worker.recipes.networks.loop import Goal, Loop, total_steps
 from worker.recipes.object_detection.predict import load
 
@@ -61,7 +61,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
 
     runtime.start(settings["model"] or "detector", settings, total_steps=total_steps(settings, len(fit)))
     detector = build(paths, classes, settings, seed=job.seed)
-    seen, apart = (Pictures([paths[row] for row in rows], detector.look.size_px) for rows in (fit, held))
+    seen, apart = (Squares([paths[row] for row in rows], detector.look.size_px) for rows in (fit, held))
     if seen.said:
         runtime.log(seen.said)
     wanted = [corners(boxes[row], sizes[row], classes) for row in fit]
