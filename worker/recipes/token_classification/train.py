@@ -31,13 +31,13 @@ from worker.recipes.spans.sentences import TEXT, WORDS
 from worker.recipes.spans.tagging import EncoderTagger, FrequentTagger, pieces
 from worker.recipes.spans.tags import label_of, measured
 from worker.recipes.texts.encoder import Encoder, build, encoder_settings
-from worker.recipes.texts.encoding import padded
+from worker.recipes.texts.padding import padded
 from worker.recipes.token_classification.predict import load
 
 _METRIC = "span_f1"
 _SPREAD_RATE = 2e-3  # of a small encoder from scratch, where nobody said another: each word teaches, not each text
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"), "most_frequent": ("numpy",)}
-_MODULES = ("spans.answers", "spans.sentences", "spans.tagging", "spans.tags", "texts.encoding")
+_MODULES = ("spans.answers", "spans.sentences", "spans.tagging", "spans.tags", "texts.padding")
 
 Words = list[list[str]]
 
