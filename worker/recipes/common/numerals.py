@@ -98,6 +98,8 @@ class _Read:
 
 def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
     """What a column's cells are, None for another than one of numbers."""
+    if _are_plain(cells, missing):
+        return _Read({}, {}, ".", plain=True)
     bare: dict[str, str] = {}
     unknown: dict[str, int] = {}
     counts = Counter(cells)
@@ -126,6 +128,12 @@ def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
         return None
     mark = "" if comma and point else "," if comma else "."
     return _Read(bare, unknown, mark, plain and all(cell.strip() == value for cell, value in bare.items()))
+
+
+def _are_plain(cells: Sequence[str], missing: frozenset[str]) -> bool:
+    """Whether all cells are numbers written the plain way, and their points no commas: soon known of most columns."""
+    words = set(cells).difference(missing, map(str.upper, missing))
+    return bool(words) and all(map(_PLAIN.fullmatch, words)) and not all(map(_COMMA.fullmatch, words))
 
 
 def units_of(cells: Iterable[str], missing: frozenset[str]) -> set[str]:
