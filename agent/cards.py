@@ -63,8 +63,9 @@ def usd(amount: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 line`, `2,000 lines`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """`1 line`, `2,000 lines`, `3 boxes`."""
+    ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"
+    return f"{count:,} {noun}{ending}"
 
 
 def data_card(report: DataReport) -> Card:
@@ -99,7 +100,7 @@ def data_card(report: DataReport) -> Card:
         body="\n".join(lines),
         facts=tuple(facts),
         table=Table(columns=("column", "kind", "missing", "distinct", "values"), rows=tuple(rows)),
-        footer=f"and {hidden} more columns" if hidden > 0 else "",
+        footer=f"and {counted(hidden, 'more column')}" if hidden > 0 else "",
     )
 
 
@@ -121,7 +122,7 @@ def _values(target: TargetReport) -> str:
     shown, total = target.classes[:CLASSES_SHOWN], sum(count for _, count in target.classes)
     words = ", ".join(f"{count:,} × {label}" for label, count in shown)
     if len(target.classes) > len(shown):
-        return f"{words} and {len(target.classes) - len(shown)} more classes"
+        return f"{words} and {counted(len(target.classes) - len(shown), 'more class')}"
     return f"{words} ({shown[-1][1] / total:.1%})".replace("%", " %") if len(shown) > 1 else words
 
 
@@ -156,7 +157,7 @@ def approval_card(
     """
     facts = [
         Fact(name="Task", value=spec.kind),
-        Fact(name="Data", value=f"{spec.data_words}, {report.rows:,} rows"),
+        Fact(name="Data", value=f"{spec.data_words}, {counted(report.rows, 'row')}"),
         *([Fact(name="Target", value=spec.target)] if spec.target else []),
         *spec_facts(spec, priority=priority, limits=limits),
     ]

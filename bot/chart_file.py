@@ -122,7 +122,7 @@ class ChartFile:
         await asyncio.to_thread(write_png, self._output, png)
         left_out = f" Left out: {counted(self._malformed, 'line')} without a row." if self._malformed else ""
         rows = sum(run.rows for run in self._runs.values())
-        self._say(f"{self._output}: {rows:,} rows.{left_out}{self._pages_said(more=more)}\n{describe(spec)}")
+        self._say(f"{self._output}: {counted(rows, 'row')}.{left_out}{self._pages_said(more=more)}\n{describe(spec)}")
 
     def _pages_said(self, *, more: bool) -> str:
         """Where further metrics are, and that a page which is not there was asked for."""

@@ -55,7 +55,8 @@ def story_of(task: str, folder: Path) -> Story:
     wanted = task.strip().lower().replace(" ", "_").replace("-", "_")
     found = [name for name in TASKS if name == wanted] or [name for name in TASKS if wanted in name]
     if len(found) != 1:
-        raise BadRequest(f"`{task}` names {len(found)} task types. There are: {', '.join(TASKS)}.")
+        said = f"may be {' or '.join(found)}" if found else f"is no task type; these are: {', '.join(TASKS)}"
+        raise BadRequest(f"`{task}` {said}. Say one of them.")
     if not EXAMPLES.is_file():
         raise BadRequest(f"The examples are in {EXAMPLES} of the project's folder. Go there first.")
     argv = [sys.executable, str(EXAMPLES), found[0], str(folder)]

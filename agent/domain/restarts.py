@@ -59,9 +59,13 @@ def decide(earlier: Sequence[Attempt], outcome: Outcome, *, dice: float, policy:
             break
         failures.append(ended)
     if len(failures) >= policy.restarts:
-        return GiveUp(f"It was restarted {len(failures)} times and still failed, so it is left to you.")
+        return GiveUp(f"It was restarted {_times(len(failures))} and still failed, so it is left to you.")
     stuck = [ended for ended in failures[: policy.without_progress] if ended.checkpoint_step == outcome.checkpoint_step]
     if len(stuck) >= policy.without_progress:
-        return GiveUp(f"It was restarted {len(stuck)} times without reaching a new checkpoint, so it is left to you.")
+        return GiveUp(f"It was restarted {_times(len(stuck))} without reaching a new checkpoint, so it is left to you.")
     delay_s = min(policy.longest_delay_s, policy.first_delay_s * 2 ** len(failures))
     return Restart(delay_s * (1 + policy.jitter * (2 * dice - 1)), len(failures) + 1, policy.restarts)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

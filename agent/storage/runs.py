@@ -12,6 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from agent import wire
+from agent.cards import counted
 from agent.domain.errors import Conflict
 from agent.domain.events import WorkerEvent
 from agent.domain.inbound import Thread
@@ -48,8 +49,8 @@ class SqlRuns(RunReads, PictureReads):
                 waiting = connection.execute(select(func.count()).select_from(run).where(mine)).scalar_one()
                 if waiting >= most_queued:
                     raise Conflict(
-                        f"You have {waiting} runs waiting, and {most_queued} is the most. Stop one of them, or wait "
-                        "until one has started."
+                        f"You have {counted(waiting, 'run')} waiting, and {most_queued} is the most. Stop one of "
+                        "them, or wait until one has started."
                     )
             rows.insert_run(connection, new, thread=text, client_token=client_token)
             return connection.execute(same).one()

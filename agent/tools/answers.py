@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 
-from agent.cards import number
+from agent.cards import counted, number
 from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import DatasetRef
 from agent.domain.orders import (
@@ -51,9 +51,8 @@ def answer_words(run: Run, predictions: Predictions) -> str:
     """What was predicted, of how many, in a sentence."""
     steps = any(isinstance(row, StepPrediction) for row in predictions.rows)
     what = "step" if steps else "row"
-    plural = "" if predictions.total == 1 else "s"
     said = values_words(predictions)
-    return f"Predicted `{run.spec.subject}` for {predictions.total:,} {what}{plural} with `{run.id}`: {said}."
+    return f"Predicted `{run.spec.subject}` for {counted(predictions.total, what)} with `{run.id}`: {said}."
 
 
 def values_words(predictions: Predictions) -> str:
@@ -70,20 +69,22 @@ def values_words(predictions: Predictions) -> str:
 def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | None) -> Card:
     """The first answers, and how often each where that says something."""
     shown = predictions.rows[:ROWS_SHOWN]
-    rows = "images" if _of_images(shown) else "rows"
-    counted = tuple(Fact(name=label, value=f"{count:,} {rows}") for label, count in predictions.counts[:_FACTS])
+    row = "image" if _of_images(shown) else "row"
+    often = tuple(Fact(name=label, value=counted(count, row)) for label, count in predictions.counts[:_FACTS])
     more = predictions.total - len(shown)
     plain = Card(
         kind="data",
         title=f"Predictions of {run.id}" + (f" for {dataset.name}" if dataset else ""),
-        footer=f"and {more:,} more {rows}" + (", all in the file" if predictions.file else "") if more > 0 else "",
+        footer=f"and {counted(more, f'more {row}')}" + (", all in the file" if predictions.file else "")
+        if more > 0
+        else "",
     )
     if predictions.total == 1 and isinstance(shown[0], TextPrediction):
         return plain.model_copy(update={"body": quoted(shown[0].text)})
     if isinstance(shown[0], SpansPrediction | BoxesPrediction):
         facts = tuple(Fact(name=label, value=f"{count:,}") for label, count in predictions.counts[:_FACTS])
         return plain.model_copy(update={"facts": facts, "table": _spans_table(run, shown)})
-    facts = counted if counted or _are_texts(shown) else (Fact(name="Predicted", value=values_words(predictions)),)
+    facts = often if often or _are_texts(shown) else (Fact(name="Predicted", value=values_words(predictions)),)
     return plain.model_copy(update={"facts": facts, "table": _table(run, shown)})
 
 

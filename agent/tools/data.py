@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import data_card, size
+from agent.cards import counted, data_card, size
 from agent.domain.content import Document
 from agent.domain.datasets import FILE_LIMIT_BYTES, DataReport, DatasetRef
 from agent.domain.errors import BadData, BadRequest, NotFound
@@ -339,7 +339,7 @@ def _for_model(report: DataReport) -> dict[str, JsonValue]:
 
 def report_text(report: DataReport) -> str:
     """The audit in one sentence; the card has the rest."""
-    text = f"`{report.dataset.name}` has {report.rows:,} rows and {len(report.columns)} columns."
+    text = f"`{report.dataset.name}` has {counted(report.rows, 'row')} and {counted(len(report.columns), 'column')}."
     if report.problems:
         text += " It cannot be used as it is: the card says why."
     return text

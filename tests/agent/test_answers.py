@@ -56,12 +56,12 @@ def test_images_are_shown_with_what_they_are_and_called_by_their_names() -> None
         LabelPrediction(label=label, probabilities=((label, 0.914),), name=f"{label}/1.png", thumbnail=image)
         for label in ("rose", "tulip")
     ]
-    answered = Predictions(rows=tuple(rows), total=40, counts=(("rose", 25), ("tulip", 15)))
+    answered = Predictions(rows=tuple(rows), total=40, counts=(("rose", 39), ("tulip", 1)))
     card = predictions_card(RUN, answered, FILE)
     assert card.table is not None
     assert card.table.columns[0] == "image"
     assert card.table.rows[0] == ("rose/1.png", "rose", "91%")
-    assert card.facts[0].value == "25 images"
+    assert [fact.value for fact in card.facts] == ["39 images", "1 image"]
     assert card.footer == "and 38 more images"
     spec = predictions_picture(RUN, answered)
     assert spec is not None

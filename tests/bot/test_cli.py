@@ -3,11 +3,14 @@
 import importlib.metadata
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from agent.domain.errors import BadRequest
 from bot.cli import app
+from bot.demo import story_of
 
 COMMANDS = ("chat", "up", "bot", "worker", "doctor", "replay", "chart", "demo", "manifest")
 
@@ -25,6 +28,17 @@ def test_the_help_names_every_command() -> None:
     whole = said("--help")
     assert "trainyard[worker]" in whole
     assert all(f" {command} " in whole for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [("foo", "`foo` is no task type; these are: "), ("regression", "may be tabular_regression or image_regression.")],
+)
+def test_an_example_of_no_task_type_or_of_several_names_them(task: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest) as raised:
+        story_of(task, tmp_path)
+    assert words in raised.value.text
+    assert raised.value.text.endswith(" Say one of them.")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -84,8 +84,12 @@ async def test_a_work_that_goes_on_after_a_restart_takes_its_sign_away(chat: Cha
 
 async def test_an_answer_without_any_sign(chat: Chat, held: Held) -> None:
     chat.slack.scopes -= {"assistant:write", "reactions:write"}
-    async with chat.open():
+    async with chat.open() as brain:
         asked = chat.slack.user("alice").mention("tell me more about it")
         await chat.slack.wait_for(lambda: chat.slack.called("reactions.add"))
         held.may_answer.set()
         await chat.seen(asked.ts, "Here it is.")
+        await chat.still(brain)
+    assert (asked.reactions, chat.slack.statuses) == ([], [])
+    tried = ("agents.sessions.setStatus", "reactions.add", "reactions.remove")
+    assert [len(chat.slack.called(method)) for method in tried] == [1, 1, 0]  # what was not put is not taken away

@@ -25,7 +25,7 @@ from worker.recipes.common.job import BadSettings
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
 from worker.recipes.images.network import network_settings
-from worker.recipes.images.pictures import Pictures, checksum
+from worker.recipes.images.squares import Squares, checksum
 from worker.recipes.inspect import audit
 from worker.recipes.inspect import main as inspect_here
 
@@ -86,7 +86,7 @@ def test_folders_of_parts_are_no_classes(tmp_path: Path) -> None:
 def test_a_csv_names_the_images(cell: str, tmp_path: Path) -> None:
     table = read(tmp_path, {"img/a.png": DOT, "img/b.png": OTHER, "ages.csv": f"who;file;age\nx;{cell};3\n"})
     assert table.columns == {"image": ["img/a.png"], "who": ["x"], "age": ["3"]}
-    assert table.warnings == ["1 of 2 images are not named in “file” and are left out."]
+    assert table.warnings == ["1 of 2 images is not named in “file” and left out."]
 
 
 def test_coco_boxes(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_pixels_that_do_not_fit_are_read_again_and_are_the_same(tmp_path: Path) 
     paths = [str(tmp_path / f"{at}.png") for at in range(5)]
     for at, path in enumerate(paths):
         Image.new("RGB", (6, 6), (40 * at, 0, 0)).save(path)
-    held, read = Pictures(paths, 4), Pictures(paths, 4, held_bytes=100)
+    held, read = Squares(paths, 4), Squares(paths, 4, held_bytes=100)
     assert (held.said, read.said[:30]) == ("", "The pixels of 5 images take 0.")
     for places in (2, slice(1, 4), np.array([3, 0])):
         assert np.array_equal(held[places], read[places])

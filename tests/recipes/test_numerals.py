@@ -5,8 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openpyxl import Workbook
 
+from worker.recipes.common import numerals
 from worker.recipes.common.numerals import plain_numbers
 from worker.recipes.common.table import MISSING, Table, read_table
 from worker.recipes.tabular.encoding import encode
@@ -27,6 +30,25 @@ WRITTEN: dict[str, tuple[list[str], str, list[str]]] = {
     "commas that the other delimiter explains": (["1,234", "2,345"], ";", ["1.234", "2.345"]),
     "words for nothing": ([*["1.5"] * 20, "-", "inf"], ",", [*["1.5"] * 20, "", ""]),
 }
+CELLS = (
+    "1",
+    "12.",
+    ".5",
+    "1.5",
+    "1.234",
+    "-1.234.567",
+    "1e-3",
+    "1,5",
+    "1,234",
+    " 2.5",
+    "€ 3",
+    "",
+    "NA",
+    "NaN",
+    "-",
+    "x",
+    "1\n2",
+)
 LEFT = {
     "plain": ["1", "2.5", "1e-5"],
     "three digits behind a point": ["1.234", "2.345"],
@@ -51,6 +73,15 @@ def test_numbers_are_read_as_they_were_meant(case: str) -> None:
 @pytest.mark.parametrize("case", LEFT)
 def test_what_is_no_other_number_stays(case: str) -> None:
     assert plain_numbers({"a": LEFT[case]}, MISSING, delimiter=";") == ({}, [])
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.lists(st.sampled_from(CELLS), min_size=4, max_size=4), min_size=1))
+def test_what_is_plain_at_a_glance_is_read_as_with_a_close_look(columns: dict[str, list[str]]) -> None:
+    for delimiter in ",;":
+        found = plain_numbers(columns, MISSING, delimiter=delimiter)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(numerals, "_are_plain", lambda *_: False)
+            assert plain_numbers(columns, MISSING, delimiter=delimiter) == found
 
 
 def test_a_column_is_read_as_the_others_of_its_file() -> None:

@@ -234,6 +234,7 @@ def test_shapes_are_found_where_they_are(shapes: RunFolder) -> None:
     assert (card.metric, card.higher_is_better, card.test_rows) == ("map", True, 12)
     assert [score.name for score in card.baselines] == ["mean_box"]
     assert card.model.value > card.baselines[0].value + 0.1
+    assert card.not_kept == ()
     assert card.all_metrics["map50"] > 0.5
     assert card.interval is not None
 

@@ -81,7 +81,7 @@ def test_the_audit_says_what_is_written_from_what_and_what_is_wrong(tmp_path: Pa
     assert (report["suggested_task"], report["suggested_target"]) == ("translation", "french")
     assert report["text_column"] == "english"
     assert any("“french” is written from “english”" in said for said in report["warnings"])
-    assert any("repeat the text of another one" in said for said in report["warnings"])
+    assert any("1 row repeats the text of another one" in said for said in report["warnings"])
     same = "english,french\n" + "".join(f"word number {at},word number {at}\n" for at in range(20))
     (said,) = audit(table(tmp_path, same), target="french", task="translation")["problems"]  # type: ignore[arg-type]
     assert "is the same as “english” in 20 of 20 rows" in said

@@ -114,8 +114,8 @@ def test_spans_that_overlap_or_cut_a_word_are_said(tmp_path: Path) -> None:
     found = read(tmp_path, json.dumps({"text": "Adam of x", "spans": spans}) + "\n", "spans")
     assert found.tags == [["B-A", "O", "B-C"]]
     assert found.said == [
-        "1 spans that overlap an earlier one are left out.",
-        "1 spans begin or end within a word and are read as whole words.",
+        "1 span overlaps an earlier one: left out.",
+        "1 span begins or ends within a word: read as whole words.",
     ]
 
 

@@ -230,7 +230,8 @@ class Capture:
         lines, self._kept = self._kept, []
         if not lines and not even_none:
             return
-        note = f"[trainyard] {self._unwritten} lines left out: the script prints too much\n" if self._unwritten else ""
+        lines_out = f"{self._unwritten} {'line' if self._unwritten == 1 else 'lines'}"
+        note = f"[trainyard] {lines_out} left out: the script prints too much\n" if self._unwritten else ""
         data = note.encode() + b"".join(line + b"\n" for line in lines)
         try:
             if self._size + len(data) > self._file_bytes:

@@ -7,7 +7,7 @@ decided again by the service.
 from collections.abc import Sequence
 from datetime import datetime
 
-from agent.cards import duration, gpus_words, number, score_words, size
+from agent.cards import counted, duration, gpus_words, number, score_words, size
 from agent.domain.content import Button, Card, Fact, Picture, Table, Tone
 from agent.domain.events import MetricRow
 from agent.domain.runs import LIVE, PRIORITIES, Attempt, Outcome, Run, RunSpec, RunState, Scorecard
@@ -278,11 +278,12 @@ def _kept(run: Run) -> str:
 
 def _predicted_card(run: Run, ways: Sequence[Button]) -> Card:
     """The end of a prediction of a whole file."""
+    rows = f"{counted(run.step, 'row')} {'was' if run.step == 1 else 'were'}"
     return Card(
         kind="result",
         title=f"{run.id}: predictions for {run.spec.data_words}",
         tone=TONES.get(run.state, "neutral"),
-        body=f"{run.step:,} rows were predicted with the {run.spec.subject}; `predictions.csv` has all of them.",
+        body=f"{rows} predicted with the {run.spec.subject}; `predictions.csv` has all of them.",
         buttons=(*ways, *run_buttons(run)),
         footer=f"download {run.id} hands the file over again",
     )
@@ -291,7 +292,7 @@ def _predicted_card(run: Run, ways: Sequence[Button]) -> Card:
 def _measured_again(spec: RunSpec, score: Scorecard) -> str:
     """What an evaluation alone found, beside a constant answer and what the training had measured."""
     best, metric = score.best_baseline, metric_label(score.metric)
-    rows = f"{score.test_rows:,} rows of `{spec.data_words}`"
+    rows = f"{counted(score.test_rows, 'row')} of `{spec.data_words}`"
     constant = f"the best constant answer (**{candidate_label(best.name)}**, {score_words(best.value)})"
     if score.within_chance:
         said = f"**Not distinguishable from {constant}**: the difference lies between {_signed(score.gain)}, on {rows}."
@@ -339,7 +340,7 @@ def verdict(score: Scorecard, chosen: str) -> str:
     best = score.best_baseline
     name = candidate_label(best.name)
     metric = metric_label(score.metric)
-    measured = f"measured once on {score.test_rows:,} sealed test rows"
+    measured = f"measured once on {counted(score.test_rows, 'sealed test row')}"
     if score.within_chance and chosen != best.name:
         return (
             f"**Not distinguishable from the baseline {name}** ({score_words(best.value)} {metric}): on other "

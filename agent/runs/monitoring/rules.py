@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
+from agent.cards import counted
 from agent.domain.events import MetricRow
 from agent.domain.runs import Run, RunState, Usage
 from agent.runs.monitoring.findings import AFTER, Finding, Kind, Thresholds, duration, number, part_of, sign_of
@@ -198,7 +199,7 @@ class RunRules:
             return None
         points = series.buckets
         first = next(b.first for b in points if b.first >= (1 - share) * points[-1].last)
-        left = f", with {run.total_steps - run.step:,} steps to go" if run.total_steps else ""
+        left = f", with {counted(run.total_steps - run.step, 'step')} to go" if run.total_steps else ""
         text = (
             f"{metric} has not improved since step {first:,}: {number(before.value)} then, {number(after.value)} now "
             f"(it began at {number(begin.value)}){left}."

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
+from agent.cards import counted
 from agent.domain.orders import HostInfo
 from agent.runs.queue.places import Capacity, Floor, Holding, Placement, Request
 
@@ -65,7 +66,8 @@ def queue_full(user: str, waiting: Sequence[Request], *, limits: Limits | None =
     mine = sum(request.user == user for request in waiting)
     if mine < most:
         return ""
-    return f"You have {mine} runs waiting, and {most} is the most. Stop one of them, or wait until one has started."
+    waits = counted(mine, "run")
+    return f"You have {waits} waiting, and {most} is the most. Stop one of them, or wait until one has started."
 
 
 def plan(

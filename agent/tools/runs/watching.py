@@ -161,10 +161,10 @@ class Watching:
                 for one in found
             ),
         )
-        more = f"; {len(names) - METRICS_SHOWN:,} more metrics" if len(names) > METRICS_SHOWN else ""
-        footer = f"{there.rows:,} rows logged{more}; `metrics {run.id} csv` or `parquet` hands them over"
+        more = f"; {counted(len(names) - METRICS_SHOWN, 'more metric')}" if len(names) > METRICS_SHOWN else ""
+        footer = f"{counted(there.rows, 'row')} logged{more}; `metrics {run.id} csv` or `parquet` hands them over"
         card = Card(kind="notice", title=f"Metrics of {run.id}", table=table, footer=footer)
-        return Result(f"{there.rows:,} rows of metrics in `{run.id}`.", {"run": run.id, "last": last}, card)
+        return Result(f"{counted(there.rows, 'row')} of metrics in `{run.id}`.", {"run": run.id, "last": last}, card)
 
     async def _used(self, run: Run, form: Form) -> Result:
         """What its hosts measured of it, as a file."""
@@ -234,7 +234,7 @@ class Watching:
         text, _ = without_secrets(text)  # of all of it: a key goes over lines and pages
         lines = text.splitlines()
         if asked.first_line > max(1, len(lines)):
-            raise BadRequest(f"The script has {len(lines):,} lines.")
+            raise BadRequest(f"The script has {counted(len(lines), 'line')}.")
         entry = run.spec.entry.rpartition("/")[2]
         name = entry if version == newest else f"{entry.removesuffix('.py')}_v{version}.py"
         file = await self._files.document(text, name=name, about=f"{run.id}-v{version}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, JsonValue
 
-from agent.cards import at_host, gaps_words, score_words, spec_facts
+from agent.cards import at_host, counted, gaps_words, score_words, spec_facts
 from agent.domain.content import Card
 from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadData, BadRequest
@@ -160,7 +160,7 @@ def _measured(run: Run) -> str:
     score = run.outcome.scorecard if run.outcome else None
     if score is None:
         return ""
-    rows = f"{score.test_rows:,} sealed rows of `{run.spec.data_words}`"
+    rows = f"{counted(score.test_rows, 'sealed row')} of `{run.spec.data_words}`"
     return f"{metric_label(score.metric)} {score_words(score.model.value)} on {rows}"
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from worker.recipes.boxes.detecting import Detector, Found, centre_network, size_of
 from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
 from worker.recipes.images.encoding import Look
-from worker.recipes.images.pictures import Pictures, checksum
+from worker.recipes.images.squares import Squares, checksum
 from worker.recipes.networks.loop import SETTINGS as LOOP
 from worker.recipes.networks.loop import rows_per_step, total_steps
 
@@ -110,9 +110,9 @@ class BoxLearner:
     """A detector, its training images (n, S, S, 3) with their boxes, and how to score what it finds on others."""
 
     detector: Detector
-    images: Pictures | NDArray[np.uint8]
+    images: Squares | NDArray[np.uint8]
     wanted: Sequence[Boxes]
-    held: Pictures | NDArray[np.uint8]
+    held: Squares | NDArray[np.uint8]
     score: Callable[[list[Found]], dict[str, float]]
     shift: float
     key: str = field(init=False)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.clusters.rules import Labels, Rule, load_rule
-from worker.recipes.clusters.space import Space, space_from
+from worker.recipes.clusters.rules import Labels, load_rule
+from worker.recipes.clusters.space import space_from
+from worker.recipes.common.estimators import loading
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,14 @@ class Model:
 
     added: Sequence[str] = ["prediction"]
 
-    def __init__(self, space: Space, rule: Rule) -> None:
-        self.needs = space.columns
-        self._space = space
-        self._rule = rule
+    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
+        self._space = space_from(description["space"])
+        self._rule = load_rule(folder)
+        self.needs = self._space.columns
 
     def answers(self, columns: Mapping[str, Sequence[str]]) -> Clusters:
         """An answer for each row."""
         return Clusters(self._rule.assign(self._space.points(columns)))
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    return Model(space_from(description["space"]), load_rule(folder))
+load = loading(Model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,8 @@ from worker.recipes.common.split import split_rows
 from worker.recipes.common.table import MOST_CELLS, read_table, write_rows
 
 
-def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
-    """Split and seal. Raises: BadData, BadSettings."""
-    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
-
-
 def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
-    """Write the parts; what `split.json` keeps of them."""
+    """Write the parts; what `split.json` keeps of them. Raises: BadData, BadSettings."""
     table = read_table(source, name=job.dataset_name, most_cells=MOST_CELLS)
     wanted = asked_of(table, job)
     names = [feature["column"] for feature in wanted.features]
@@ -48,3 +44,6 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
         "train_rows": len(train),
         "test_rows": len(test),
     }
+
+
+prepare = partial(seal, split=_split)

@@ -12,6 +12,7 @@ import numpy as np
 from worker.recipes.clusters.methods import NAMES
 from worker.recipes.clusters.rules import Labels
 from worker.recipes.clusters.space import Points
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.scoring import named, rounded, short
 from worker.recipes.common.table import Table, is_missing, number
 
@@ -60,7 +61,7 @@ def _words(measured: Measured) -> str:
     apart = {one: float(measured.silhouettes[measured.numbers == one].mean()) for one in named}
     clear = max(apart, key=lambda one: apart[one], default=0)
     outside = float((measured.numbers == 0).mean())
-    said = f"The sealed rows fall into {len(named)} clusters"
+    said = f"The sealed rows fall into {counted(len(named), 'cluster', 'clusters')}"
     said += f", each with {min(shares):.0%} to {max(shares):.0%} of them." if named else "."
     if clear:
         said += f" Cluster {clear} stands apart most clearly (silhouette {apart[clear]:.2f})."

@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from worker.recipes.common.formats import BadData, Cells
+from worker.recipes.common.numerals import counted
 
 FORM = "images"
 IMAGE, BOXES, PART = "image", "boxes", "part"
@@ -153,7 +154,7 @@ def yolo_boxes(archive: zipfile.ZipFile, files: Sequence[str], images: list[str]
         size = _size(archive.read(image)) if lines else (1, 1)
         rows[image] = [_of_line(line, size, names, f"{name}: {labels[image]}") for line in lines if line.strip()]
     bare = len(images) - len(labels)
-    said = [f"{bare} images have no label file, so they have no box."] if bare else []
+    said = [f"{counted(bare, 'image has', 'images have')} no label file, so no box."] if bare else []
     said += [] if names else ["No data.yaml or classes.txt names the classes; they are called by their numbers."]
     return _cells(rows, {image: part_of(image) for image in images}, said)
 

@@ -16,6 +16,7 @@ from typing import Any
 from trainyard import TrainingRuntime
 from worker.recipes.common.annotations import IMAGE
 from worker.recipes.common.job import BadSettings, Job
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.predict import answers_of, load_model, predict_file
 from worker.recipes.common.table import BadData, read_table, write_rows
 
@@ -29,7 +30,7 @@ def predict_source(job: Job, runtime: TrainingRuntime) -> None:
     source = job.run_dir / job.data
     rows = predict_file(_load(job), source, job.artifacts / "predictions.csv", going=going, name=job.dataset_name)
     going.end(job.artifacts / "predictions.csv")
-    runtime.log(f"Predicted {rows:,} rows.")
+    runtime.log(f"Predicted {counted(rows, 'row', 'rows')}.")
 
 
 def predict_test(job: Job, runtime: TrainingRuntime) -> None:

@@ -1,17 +1,30 @@
-"""Fitted estimators of scikit-learn in files of skops, which hold no code; also copied beside a finished model.
+"""What a finished model is read from: `model.json`, and estimators of scikit-learn in files of skops, without code.
 
-Called by recipes that keep or apply one. It knows nothing of runs.
+Called by recipes that keep or apply one, and copied beside a finished model. It knows nothing of runs.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 _FOR_TORCH = "sklearn.externals.array_api_compat.torch"
+
+
+Model = TypeVar("Model")
+
+
+def loading(model: Callable[[Path, dict[str, Any]], Model]) -> Callable[[Path], Model]:
+    """The `load` of a recipe's `predict`: it makes the model that training left in a folder, as `model.json` says."""
+
+    def load(folder: Path) -> Model:
+        return model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+
+    return load
 
 
 def write_estimator(estimator: Any, file: Path) -> None:

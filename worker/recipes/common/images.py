@@ -29,6 +29,7 @@ from worker.recipes.common.annotations import (
     yolo_boxes,
 )
 from worker.recipes.common.formats import BadData, Cells
+from worker.recipes.common.numerals import counted
 
 LABEL, TEXT = "label", "text"
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
@@ -326,7 +327,8 @@ def _joined(table: Cells, images: list[str], name: str) -> Cells | None:
         kept = [(row, place, line) for row, place, line in zip(table.rows, places, table.lines, strict=True) if place]
         rows = [[place, *(row[other] for other in others)] for row, place, _ in kept]
         unnamed = len(images) - len({place for _, place, _ in kept})
-        said += [f"{unnamed} of {len(images)} images are not named in “{column}” and are left out."] if unnamed else []
+        verb = "is" if unnamed == 1 else "are"
+        said += [f"{unnamed} of {len(images)} images {verb} not named in “{column}” and left out."] if unnamed else []
         return Cells(names, rows, [line for _, _, line in kept], FORM, said)
     return None
 
@@ -341,10 +343,11 @@ def _twice(parts: Mapping[str, zipfile.ZipInfo], cells: Cells) -> list[str]:
     if not copies:
         return []
     odd, torn = (_differing(list(same.values()), cells.names, column) for column in (LABEL, PART))
-    found = [f"{copies:,} images are exact copies of another one; copies stay on one side of the split."]
+    again = counted(copies, "image is an exact copy", "images are exact copies")
+    found = [f"{again} of another one; copies stay on one side of the split."]
     found += [f"{odd:,} of these have different answers: probably wrong labels."] if odd else []
-    again = f"{torn:,} of these stand in several parts: what is measured on them may be merely remembered."
-    return found + ([again] if torn else [])
+    apart = f"{torn:,} of these stand in several parts: what is measured on them may be merely remembered."
+    return found + ([apart] if torn else [])
 
 
 def _differing(same: Sequence[Sequence[Sequence[str]]], names: Sequence[str], column: str) -> int:

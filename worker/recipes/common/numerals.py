@@ -1,7 +1,7 @@
 """Numbers as people write them: 80,8 and 1.234,50, 1,234.50, € 12, 45 %, 70 kg, (12), and a word where one is missing.
 
 A column is taken as a whole: where every cell is a number in one way of writing, its cells are rewritten the plain way,
-and a sentence says so. Copied beside a finished model with `table`.
+and a sentence says so. Counts of our own are worded here too. Copied beside a finished model with `table`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ _SPACES = re.compile(r"(?<=\d)['’\s\u00a0\u202f](?=\d{3}(?:\D|$))")
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?")
 _POINT = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """`1 row is`, `2,000 rows are`."""
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def plain_numbers(
@@ -87,12 +92,14 @@ class _Read:
             parts.append(f"numbers such as “{odd.strip()[:40]}”, read as {self.rewritten(odd, mark)}")
         if self.unknown:
             words = ", ".join(f"“{word.strip()}”" for word in list(self.unknown)[:3])
-            parts.append(f"{words} in {sum(self.unknown.values())} rows, read as no value")
+            parts.append(f"{words} in {counted(sum(self.unknown.values()), 'row', 'rows')}, read as no value")
         return f"“{name}” holds {' and '.join(parts)}." if parts else ""
 
 
 def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
     """What a column's cells are, None for another than one of numbers."""
+    if _are_plain(cells, missing):
+        return _Read({}, {}, ".", plain=True)
     bare: dict[str, str] = {}
     unknown: dict[str, int] = {}
     counts = Counter(cells)
@@ -121,6 +128,12 @@ def _read(cells: Sequence[str], missing: frozenset[str]) -> _Read | None:
         return None
     mark = "" if comma and point else "," if comma else "."
     return _Read(bare, unknown, mark, plain and all(cell.strip() == value for cell, value in bare.items()))
+
+
+def _are_plain(cells: Sequence[str], missing: frozenset[str]) -> bool:
+    """Whether all cells are numbers written the plain way, and their points no commas: soon known of most columns."""
+    words = set(cells).difference(missing, map(str.upper, missing))
+    return bool(words) and all(map(_PLAIN.fullmatch, words)) and not all(map(_COMMA.fullmatch, words))
 
 
 def units_of(cells: Iterable[str], missing: frozenset[str]) -> set[str]:

@@ -108,8 +108,8 @@ def overlap(table: Table, target: str, column: str) -> str:
         return ""
     some = ", ".join(f"line {table.lines[row]} = line {table.lines[learned[cells[row]]]}" for row in same[:_SAME_SHOWN])
     return (
-        f"{len(same):,} of its {len(test):,} test rows have the same inputs as a training row ({some}): the score is "
-        "too good by what is merely remembered."
+        f"{len(same):,} of its {len(test):,} test rows {'has' if len(same) == 1 else 'have'} the same inputs as a "
+        f"training row ({some}): the score is too good by what is merely remembered."
     )
 
 

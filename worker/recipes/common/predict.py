@@ -23,6 +23,7 @@ from typing import Any
 
 from worker.recipes.common.annotations import FORM, IMAGE
 from worker.recipes.common.images import opened, unpack
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.table import BadData, Table, read_table, write_rows
 
 BATCH_ROWS = 2_000
@@ -172,7 +173,8 @@ def main(arguments: list[str] | None = None, folder: Path | None = None) -> int:
         if given.json:
             print(json.dumps(predict_rows(load_model(folder), _rows_of(given.json)), ensure_ascii=False))
         elif given.file:
-            print(f"{predict_file(load_model(folder), given.file, given.out)} rows -> {given.out}", file=sys.stderr)
+            rows = predict_file(load_model(folder), given.file, given.out)
+            print(f"{counted(rows, 'row', 'rows')} -> {given.out}", file=sys.stderr)
         else:
             parser.error("name a CSV file, or --json rows.json")
     except (BadData, FileNotFoundError) as error:

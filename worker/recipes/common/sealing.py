@@ -14,12 +14,14 @@ from worker.recipes.common.parting import Parts
 from worker.recipes.common.split import numbered
 from worker.recipes.common.table import read_table, write_rows
 
+Split = Callable[[Job, Path, Path], dict[str, Any]]
 
-def seal(job: Job, sealed_dir: Path, split: Callable[[Path], dict[str, Any]], *, keep_source: bool) -> None:
+
+def seal(job: Job, sealed_dir: Path, split: Split, *, keep_source: bool = False) -> None:
     """Split unless that was done before, and take the source away, which has the answers.
 
-    `split(source)` writes `data/train.csv`, `data/test.csv` and `labels.csv` in `sealed_dir`; what it gives is kept in
-    `data/split.json`. Raises: BadData, as `split` does.
+    `split(job, source, sealed_dir)` writes `data/train.csv`, `data/test.csv` and `labels.csv` in `sealed_dir`; what it
+    gives is kept in `data/split.json`. Raises: BadData, as `split` does.
     """
     source = job.run_dir / job.data
     if is_split(job, source, sealed_dir):
@@ -27,7 +29,7 @@ def seal(job: Job, sealed_dir: Path, split: Callable[[Path], dict[str, Any]], *,
     else:
         usual = {"target": job.target, "text_column": None, "how": ""}
         known = {"seed": job.seed, "asked": asked(job), "source_sha256": _sha256(source)}
-        write_json(job.run_dir / "data/split.json", {**usual, **split(source), **known})
+        write_json(job.run_dir / "data/split.json", {**usual, **split(job, source, sealed_dir), **known})
     if not keep_source:
         source.unlink(missing_ok=True)
 

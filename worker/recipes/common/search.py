@@ -15,6 +15,7 @@ from typing import Any
 
 from trainyard import TrainingRuntime
 from worker.recipes.common.job import BadSettings, Job, Setting, write_json
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.scores import curves
 
 BUDGET = {"trials": Setting(0, 0, 1000), "minutes": Setting(0.0, 0.0, 10_000.0)}
@@ -92,8 +93,8 @@ class Plan:
         best, early = self.best(tried), sum(one.pruned for one in tried)
         reached = f": {self.metric} {best.value:.4f} in trial {best.number}" if best else ""
         return (
-            f"{len(tried)} trials, {early} of them ended early{reached} against {tried[0].value:.4f} with the recipe's "
-            "own settings."
+            f"{counted(len(tried), 'trial', 'trials')}, {early} of them ended early{reached} against "
+            f"{tried[0].value:.4f} with the recipe's own settings."
         )
 
 

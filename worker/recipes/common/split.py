@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.common.columns import cell_counts, describe
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.table import Table
 
 _FEWEST_POSSIBLE = 200  # inputs; with fewer all are known, and that they repeat means nothing
@@ -50,7 +51,7 @@ def repetition(table: Table, target: str) -> list[str]:
     if found is None:
         return []
     distinct, odd = len(set(found)), _contradicted(found, table.columns[target])
-    said = f"{table.rows - distinct:,} rows repeat the inputs of another one."
+    said = f"{counted(table.rows - distinct, 'row repeats', 'rows repeat')} the inputs of another one."
     if distinct < table.rows / 2:
         said = (
             f"The {table.rows:,} rows hold only {distinct:,} different inputs: probably several rows for the same "

@@ -26,7 +26,7 @@ from worker.recipes.common.formats import BadData as BadData
 from worker.recipes.common.formats import Cells, draw, drawn_words, of_bytes, of_text
 from worker.recipes.common.images import is_image, of_archive, of_image
 from worker.recipes.common.margins import Record, is_data, titles_above, total_below, without_footer
-from worker.recipes.common.numerals import plain_numbers
+from worker.recipes.common.numerals import counted, plain_numbers
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "<na>", "#n/a"})
@@ -192,7 +192,7 @@ def _with_plain_numbers(table: Table) -> Table:
     more = len(said) - _SENTENCES
     said = [
         *said[:_SENTENCES],
-        *([f"{_count(more, 'more column is', 'more columns are')} read likewise."] if more > 0 else []),
+        *([f"{counted(more, 'more column is', 'more columns are')} read likewise."] if more > 0 else []),
     ]
     return replace(table, columns={**table.columns, **rewritten}, warnings=[*table.warnings, *said])
 
@@ -395,13 +395,13 @@ def _header(header: list[str], name: str, warnings: list[str]) -> list[str]:
     names = _each_once([cell.strip() for cell in header], warnings)
     if not any(names):
         raise BadData(f"{name}: the first line names no column. Add a header line.")
-    counted = [str(index) for index in range(len(names))]
+    numbered = [str(index) for index in range(len(names))]
     numbers = sum(number(column) is not None for column in names if column)
-    if names != counted and (numbers == sum(map(bool, names)) or 2 * numbers > len(names) > 2):
+    if names != numbered and (numbers == sum(map(bool, names)) or 2 * numbers > len(names) > 2):
         raise BadData(f"{name}: the first line ({_some(names)}) holds numbers, not column names. Add a header line.")
     unnamed = [index + 1 for index, column in enumerate(names) if not column]
     if unnamed:
-        warnings.append(f"{_count(len(unnamed), 'column has', 'columns have')} no name in the header: number "
+        warnings.append(f"{counted(len(unnamed), 'column has', 'columns have')} no name in the header: number "
                         f"{', '.join(map(str, unnamed))}.")  # fmt: skip
     return [column or f"unnamed_{index + 1}" for index, column in enumerate(names)]
 
@@ -439,11 +439,11 @@ def _columns(
         first = ", ".join(f"line {line} has {count}" for line, count in uneven[:3])
         if len(uneven) == rows and {count for _, count in uneven} == {len(names) + 1}:
             raise BadData(
-                f"{name}: the header has {_count(len(names), 'column', 'columns')} but every row one cell more. Name "
+                f"{name}: the header has {counted(len(names), 'column', 'columns')} but every row one cell more. Name "
                 "the column that the header lacks, often the first."
             )
         raise BadData(
-            f"{name}: the header has {_count(len(names), 'column', 'columns')} but {first}"
+            f"{name}: the header has {counted(len(names), 'column', 'columns')} but {first}"
             f"{f' (and {len(uneven) - 3} more lines)' if len(uneven) > 3 else ''}. "
             "A cell that contains the delimiter must stand in double quotes."
         )
@@ -469,7 +469,3 @@ def _size(size_bytes: int) -> str:
 
 def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _count(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

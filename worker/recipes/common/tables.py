@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class Rules:
 
 def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool = False) -> None:
     """Split and seal. Does nothing when it was done before. Raises: BadData."""
-    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir, rules), keep_source=keep_source)
+    seal(job, sealed_dir, partial(_split, rules=rules), keep_source=keep_source)
 
 
 def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Needs Pillow, and torch and transformers for a network, skops and scikit-learn f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from worker.recipes.classes.answers import Labels, added
+from worker.recipes.common.estimators import loading
 from worker.recipes.images.encoding import grey, load_linear, load_network, softmax
 
 
@@ -35,6 +35,4 @@ class Model:
         return Labels(self.classes, np.asarray(self._model.predict_proba(grey(paths)), dtype=np.float64))
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+load = loading(Model)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
 from worker.recipes.classes import target as classes
-from worker.recipes.common.job import Job
 from worker.recipes.common.table import Table
 from worker.recipes.common.tables import Rules, split_table
 from worker.recipes.images import laying
@@ -17,8 +16,4 @@ def problems(table: Table, target: str) -> list[str]:
 
 
 RULES = Rules(problems, lay=laying.lay, together=laying.equal_images, lonely=True)
-
-
-def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
-    """Split and seal. Raises: BadData."""
-    split_table(job, sealed_dir, RULES, keep_source=keep_source)
+prepare = partial(split_table, rules=RULES)

@@ -10,6 +10,7 @@ import numpy as np
 from worker.recipes.classes import evaluation
 from worker.recipes.classes.results import Answers
 from worker.recipes.common.job import Job
+from worker.recipes.common.numerals import counted
 from worker.recipes.images.samples import MOST, grid
 
 
@@ -31,7 +32,8 @@ def _samples(answers: Answers, row_ids: list[str], sealed_dir: Path) -> dict[str
         (row_ids[at], _caption(answers, int(at), float(sure[at])), bool(answers.guess[at] == answers.codes[at]))
         for at in order[:MOST]
     ]
-    title = f"the {len(shown)} surest of {len(wrong)} mistakes" if len(wrong) else "no mistakes: the least sure images"
+    some = f"the surest of {counted(len(wrong), 'mistake', 'mistakes')}"
+    title = some if len(wrong) else "no mistakes: the least sure images"
     return grid(sealed_dir, title, shown)
 
 

@@ -5,13 +5,13 @@ Needs Pillow, and torch and transformers for a network, skops and scikit-learn f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from worker.recipes.common.estimators import loading
 from worker.recipes.images.encoding import grey, load_linear, load_network
 from worker.recipes.numbers.answers import ADDED, Numbers
 
@@ -35,6 +35,4 @@ class Model:
         return Numbers(np.asarray(self._model.predict(grey(paths)), dtype=np.float64))
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+load = loading(Model)

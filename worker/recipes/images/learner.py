@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.images.network import Network
-from worker.recipes.images.pictures import Pictures, checksum
+from worker.recipes.images.squares import Squares, checksum
 from worker.recipes.networks.losses import weighted_loss
 
 
@@ -24,9 +24,9 @@ class ImageLearner:
     """
 
     made: Network
-    images: Pictures
+    images: Squares
     wanted: NDArray[Any]
-    held: Pictures
+    held: Squares
     score: Callable[[NDArray[np.float64]], dict[str, float]]
     shift: float
     flip: bool

@@ -26,7 +26,7 @@ from worker.recipes.common.scores import log_baseline
 from worker.recipes.images.encoding import grey
 from worker.recipes.images.learner import ImageLearner
 from worker.recipes.images.network import Network, build, network_settings
-from worker.recipes.images.pictures import Pictures
+from worker.recipes.images.squares import Squares
 from worker.recipes.networks.fitting import Fitted, fitted, planned_steps
 from worker.recipes.networks.loop import Goal
 
@@ -137,12 +137,12 @@ def _candidates(
         if step is not None:
             log_baseline(runtime, "linear", scores["linear"], step=step)
 
-    parts_by_px: dict[int, tuple[Pictures, Pictures]] = {}
+    parts_by_px: dict[int, tuple[Squares, Squares]] = {}
 
-    def pictures(size_px: int) -> tuple[Pictures, Pictures]:
+    def squares(size_px: int) -> tuple[Squares, Squares]:
         """The images to learn from and those held out; every network of a search reads the same ones."""
         if size_px not in parts_by_px:
-            seen, apart = (Pictures([paths[row] for row in rows], size_px) for rows in (fit, held))
+            seen, apart = (Squares([paths[row] for row in rows], size_px) for rows in (fit, held))
             if seen.said:
                 runtime.log(seen.said)
             parts_by_px[size_px] = seen, apart
@@ -150,7 +150,7 @@ def _candidates(
 
     def made(settings: dict[str, Any]) -> ImageLearner:
         network = build(paths, problem.outputs, settings, seed=job.seed, mse=problem.wanted.dtype.kind == "f")
-        seen, apart = pictures(network.look.size_px)
+        seen, apart = squares(network.look.size_px)
         return ImageLearner(
             network, seen, problem.wanted[fit], apart,
             lambda logits: problem.score(problem.of_logits(logits), held),

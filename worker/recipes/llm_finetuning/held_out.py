@@ -33,6 +33,10 @@ class HeldOut:
     def __len__(self) -> int:
         return min(len(self._examples), _MOST_ANSWERED) if self.metric == "answer_accuracy" else len(self._examples)
 
+    def of_base(self) -> dict[str, float]:
+        """What the base has before its training."""
+        return self.measured(self._language.network)
+
     def measured(self, network: Any) -> dict[str, float]:
         """Bits per byte of the answers, and what else the method is judged by. Leaves the random state as it was."""
         import torch

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.common.estimators import loading
 from worker.recipes.common.table import BadData
 from worker.recipes.language.chat import BELOW, conversation, prompt_text, with_below
 from worker.recipes.language.generating import continuations, load_causal
@@ -68,6 +68,4 @@ def with_adapter(base: Any, folder: Path) -> Any:
         return PeftModel.from_pretrained(base, folder).eval()
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+load = loading(Model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,11 @@ from worker.recipes.language.examples import left_out, together
 from worker.recipes.llm_finetuning.inspect import examples
 
 
-def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
-    """Split and seal; `data/train.csv` has the examples as JSON, the test part only numbers. Raises: BadData."""
-    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
-
-
 def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
-    """Write the parts; what `split.json` keeps of them."""
+    """Write the parts, of which `data/train.csv` has the examples as JSON, the test part only numbers.
+
+    Gives what `split.json` keeps of them. Raises: BadData.
+    """
     table = read_table(source, name=job.dataset_name, most_cells=MOST_CELLS)
     found = examples(table, job)
     way = parting.asked_way(table, job)
@@ -40,3 +39,6 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
         "drawn_from": table.drawn_from,
         "how": parts.words,
     }
+
+
+prepare = partial(seal, split=_split)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from trainyard.adapters import last_checkpoint, trainer_callback
 from worker.recipes.common.finish import Finished, finish
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import BadSettings, Job, write_json
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.table import read_table
 from worker.recipes.language.chat import with_template
@@ -35,57 +36,95 @@ _WORDS = {
     "loss": "DPO loss",
     "answer_accuracy": "of the answers right",
 }
+_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "peft", "numpy")
+_MODULES = ("texts.answers", "language.generating", "language.chat")
 _METHODS = {"sft": "Supervised fine-tuning", "dpo": "DPO", "grpo": "GRPO"}
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """The network after so many steps, and the best of all steps that were measured."""
+
+    network: Any
+    best: Best
+    steps: int
+    stopped: bool
 
 
 def train(job: Job, runtime: TrainingRuntime) -> None:
     """Train, and leave the adapter. Raises: BadData, BadSettings."""
-    cells = read_table(job.run_dir / "data/train.csv", delimiter=",").columns["example"]
-    examples = [read_example(cell) for cell in cells]
+    examples = _examples(job)
     settings = tuning_settings(job.settings, examples)
     if settings["batch_size"] % ranks().count:
         raise BadSettings(f"batch_size ({settings['batch_size']}) must be a multiple of the {ranks().count} GPUs.")
     fit, held = read_holdout(job).split([""] * len(examples), frac=settings["valid_frac"], seed=job.seed)
     learned, apart = ([examples[row] for row in rows.tolist()] for rows in (fit, held))
     language = _base(job, learned, settings)
-    base = job.run_dir / "predictions" / BASE  # for the evaluation, which runs both
     if ranks().first:
-        language.save(base)
+        language.save(_base_folder(job))
     steps, asked = steps_of(settings, len(learned)), settings["batch_size"]
     runtime.start(settings["model"] or "language model", settings, total_steps=steps)
-    runtime.log(f"{_METHODS[settings['method']]} on {len(learned):,} examples. Base: {language.origin} on "
-                f"{language.device}.")  # fmt: skip
-    judge = HeldOut(language, apart, settings)
-    before = judge.measured(language.network)
+    method = _METHODS[settings["method"]]
+    runtime.log(f"{method} on {len(learned):,} examples. Base: {language.origin} on {language.device}.")
+    watch = _watch(job, runtime, HeldOut(language, apart, settings), settings, every=max(1, steps // MEASURED))
+    tuned = _tuned(job, watch, language, learned, settings)
+    best, measured = tuned.best, len(watch.held)
+    kind, why = _choose(best, measured, steps)
+    runtime.log(why)
+    _save(job, _best_of(best, tuned.network), language, settings)
+    notes = _notes(settings, best, done=tuned.steps, steps=steps, asked=asked)
+    validation = {"rows": measured, "base": watch.before, "adapter": best.scores[best.step]}
+    done = Finished(
+        kind,
+        why,
+        settings,
+        [],
+        validation,
+        tuned.stopped,
+        packages=_PACKAGES,
+        modules=_MODULES,
+        limits=_limits(settings),
+        notes=notes,
+    )
+    finish(job, runtime, done, {})
+
+
+def _examples(job: Job) -> list[Example]:
+    cells = read_table(job.run_dir / "data/train.csv", delimiter=",").columns["example"]
+    return [read_example(cell) for cell in cells]
+
+
+def _base_folder(job: Job) -> Path:
+    """Where the evaluation, which runs base and adapter, finds the base."""
+    return job.run_dir / "predictions" / BASE
+
+
+def _watch(job: Job, runtime: TrainingRuntime, judge: HeldOut, settings: dict[str, Any], *, every: int) -> Watch:
+    """What looks at the held-out examples every so many steps; the base is measured first."""
+    before = judge.of_base()
     runtime.log(f"The base: {_numbers(before)} on {len(judge):,} held-out examples.")
     if last_checkpoint(runtime) is None:
         log_baseline(runtime, "base", before)
     best = Best(job.run_dir / "checkpoints" / "tuned", judge.metric, judge.lower)
-    watch = Watch(runtime, judge, best, before, max(1, steps // MEASURED), settings["early_stopping_patience"])
+    return Watch(runtime, judge, best, before, every, settings["early_stopping_patience"])
+
+
+def _tuned(job: Job, watch: Watch, language: Language, learned: Sequence[Example], settings: dict[str, Any]) -> _Tuned:
+    """Train, as long as it pays. What a batch had to shrink to stands in `settings` then."""
+    checkpoints, runtime = job.run_dir / "checkpoints", watch.runtime
 
     def make(settings: Mapping[str, Any]) -> Any:
         callbacks = [trainer_callback(runtime, begins_and_ends=False), watch.callback()]
-        folder = job.run_dir / "checkpoints" / "trainer"
-        return trainer_for(language, learned, settings, folder, seed=job.seed, callbacks=callbacks)
+        return trainer_for(language, learned, settings, checkpoints / "trainer", seed=job.seed, callbacks=callbacks)
 
     trainer = fitted(make, settings, runtime)
-    stopped, done = runtime.should_stop, int(trainer.state.global_step)
+    best, done, stopped = watch.best, int(trainer.state.global_step), runtime.should_stop
     ranks().end()
     if stopped and done not in best.scores:  # what a stopped run comes to; one that goes on measures when it is time
-        best = best.copied(job.run_dir / "checkpoints" / "stopped")
+        best = best.copied(checkpoints / "stopped")
         replace(watch, best=best).look(trainer.model, done)
-    shutil.rmtree(job.run_dir / "checkpoints" / "trainer", ignore_errors=True)  # the runtime keeps its own
-    kind, why = _choose(best, len(judge), steps)
-    runtime.log(why)
-    _save(job, _best_of(best, trainer.model), language, settings, base)
-    finish(
-        job, runtime,
-        Finished(kind, why, settings, [], {"rows": len(judge), "base": before, "adapter": best.scores[best.step]},
-                 stopped, packages=("torch", "transformers", "tokenizers", "safetensors", "peft", "numpy"),
-                 modules=("texts.answers", "language.generating", "language.chat"), limits=_limits(settings),
-                 notes=_notes(settings, best, done=done, steps=steps, asked=asked)),
-        {},
-    )  # fmt: skip
+    shutil.rmtree(checkpoints / "trainer", ignore_errors=True)  # the runtime keeps its own
+    return _Tuned(trainer.model, best, done, stopped)
 
 
 def _choose(best: Best, held: int, steps: int) -> tuple[str, str]:
@@ -112,7 +151,8 @@ def _notes(settings: Mapping[str, Any], best: Best, *, done: int, steps: int, as
         )
     if done < steps and best.misses >= settings["early_stopping_patience"]:
         found.append(
-            f"Training ended at step {done:,} of {steps:,}: it had got no better in {best.misses} measurements."
+            f"Training ended at step {done:,} of {steps:,}: it had got no better in "
+            f"{counted(best.misses, 'measurement', 'measurements')}."
         )
     if settings["batch_size"] < asked:
         found.append(
@@ -153,14 +193,14 @@ def _base(job: Job, examples: Sequence[Example], settings: dict[str, Any]) -> La
     return language
 
 
-def _save(job: Job, network: Any, language: Language, settings: dict[str, Any], base: Path) -> None:
+def _save(job: Job, network: Any, language: Language, settings: dict[str, Any]) -> None:
     named = settings["model"]
     for folder in (job.artifacts / ADAPTER, job.run_dir / "predictions" / "model"):
         network.peft_config["default"].base_model_name_or_path = named or f"../{BASE}"
         save_adapter(network, folder)
         language.tokenizer.save_pretrained(folder)
     if not named:
-        shutil.copytree(base, job.artifacts / BASE)
+        shutil.copytree(_base_folder(job), job.artifacts / BASE)
     if settings["merge"]:
         Language(network.merge_and_unload(), language.tokenizer, language.longest, "").save(job.artifacts / MERGED)
     about = {"answer": "text", "kind": "adapter", "base": named, "longest": language.longest, "seed": job.seed,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from trainyard import TrainingRuntime
 from trainyard.adapters import TorchState
 from worker.recipes.common.job import Diverged, Setting
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.scores import curves
 from worker.recipes.networks.ranks import ranks
 
@@ -285,7 +286,8 @@ class Loop:
         if self._parts == asked:
             return ()
         part = math.ceil(rows_per_step(self._settings) / self._ranks.count / self._parts)
-        return (f"A batch did not fit into memory: each step added up {self._parts} parts of {part} rows.",)
+        rows = counted(part, "row", "rows")
+        return (f"A batch did not fit into memory: each step added up {self._parts} parts of {rows}.",)
 
     def _save(self) -> None:
         self._state.step = self._step

@@ -8,6 +8,7 @@ from worker.recipes.boxes import network
 from worker.recipes.boxes.reading import by_image, finds, labels_of, side_columns
 from worker.recipes.boxes.reading import problems as problems_of
 from worker.recipes.common.job import Job
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.images.laying import leaks
 
@@ -47,7 +48,7 @@ def describe(table: Table, target: str) -> dict[str, Any]:
         return {"column": target, "classes": [], "missing": 0, "about": "no boxes"}
     labels = labels_of(images)
     some = ", ".join(f"{count:,} × {label}" for label, count in labels.most_common(5))
-    more = f" and {len(labels) - 5} more labels" if len(labels) > 5 else ""
+    more = f" and {counted(len(labels) - 5, 'more label', 'more labels')}" if len(labels) > 5 else ""
     about = f"{labels.total():,} boxes on {images.rows:,} images: {some}{more}"
     return {"column": target, "classes": [], "missing": 0, "about": about}
 
@@ -60,7 +61,7 @@ def warnings(table: Table, target: str) -> list[str]:
     rare = [f"“{label}” ({count})" for label, count in labels_of(images).most_common()[::-1] if count < _RARE]
     empty = sum(cell == "[]" for cell in images.columns["boxes"])
     found = [f"Labels with fewer than {_RARE} boxes, hard to learn and to measure: {', '.join(rare[:8])}."]
-    return (found if rare else []) + ([f"{empty:,} images have no box."] if empty else [])
+    return (found if rare else []) + ([f"{counted(empty, 'image has', 'images have')} no box."] if empty else [])
 
 
 def effort(table: Table, job: Job) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from worker.recipes.boxes.answers import ADDED, Boxed
 from worker.recipes.boxes.detecting import load_detector, mean_boxes, size_of
+from worker.recipes.common.estimators import loading
 
 
 class Model:
@@ -29,6 +29,4 @@ class Model:
         return Boxed(self._detector.boxes(paths))
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+load = loading(Model)

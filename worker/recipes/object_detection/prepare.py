@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,11 @@ from worker.recipes.common.table import BadData, read_table, write_rows
 from worker.recipes.images.laying import equal_images, lay
 
 
-def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
-    """Split and seal; `data/train.csv` has image and boxes, the test part images alone. Raises: BadData."""
-    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
-
-
 def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
-    """Write the parts; what `split.json` keeps of them."""
+    """Write the parts, of which `data/train.csv` has image and boxes, the test part images alone.
+
+    Gives what `split.json` keeps of them. Raises: BadData.
+    """
     table = read_table(source, name=job.dataset_name)
     way = parting.asked_way(table, job)
     table = by_image(table, find_column(table, job.target), keep=way.column)
@@ -44,3 +43,6 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
         "test_rows": len(test),
         "how": parts.words,
     }
+
+
+prepare = partial(seal, split=_split)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainyard import TrainingRuntime
 from worker.recipes.boxes.detecting import Detector, Found, in_pixels, mean_boxes, size_of
@@ -20,10 +22,11 @@ from worker.recipes.boxes.network import Boxes, BoxLearner, build, network_setti
 from worker.recipes.common.annotations import BOXES, IMAGE
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
-from worker.recipes.common.job import Job, write_json
+from worker.recipes.common.job import NOT_KEPT, Job, write_json
 from worker.recipes.common.scores import log_baseline
-from worker.recipes.images.pictures import Pictures
-from worker.recipes.networks.loop import Goal, Loop, total_steps
+from worker.recipes.common.table import Table
+from worker.recipes.images.squares import Squares
+from worker.recipes.networks.loop import Goal, Loop, Trained, total_steps
 from worker.recipes.object_detection.predict import load
 
 _METRIC = "map"
@@ -34,67 +37,123 @@ _MODULES = ("boxes.answers", "boxes.detecting", "images.encoding")
 Known = list[list[dict[str, Any]]]
 
 
+@dataclass(frozen=True)
+class Marked:
+    """The training images with their boxes in pixels; `fit` are those to learn from, `held` those to choose by."""
+
+    paths: list[str]
+    sizes: list[tuple[int, int]]
+    boxes: Known
+    classes: list[str]
+    fit: NDArray[np.int64]
+    held: NDArray[np.int64]
+
+    def score(self, found: Sequence[Found]) -> dict[str, float]:
+        """The scores of what a network found on the held-out images."""
+        pairs = zip(found, self.held, strict=True)
+        return self._scored([in_pixels(one, self.classes, self.sizes[row]) for one, row in pairs])
+
+    def baseline(self) -> dict[str, float]:
+        """The scores of the mean box of each label, counted on the images to learn from."""
+        known = usual_boxes([self.boxes[row] for row in self.fit], [self.sizes[row] for row in self.fit])
+        return self._scored([mean_boxes(known, self.sizes[row]) for row in self.held])
+
+    def _scored(self, said: Known) -> dict[str, float]:
+        return Matched([self.boxes[row] for row in self.held], said).scores()
+
+
 def train(job: Job, runtime: TrainingRuntime) -> None:
     """Train, choose, and leave artifacts and predictions. Raises: BadData, BadSettings, Diverged."""
     settings = network_settings(job.settings)
     table, test, _ = read_parts(job)
+    images = _marked(job, table, settings["valid_frac"])
+    runtime.start(settings["model"] or "detector", settings, total_steps=total_steps(settings, len(images.fit)))
+    learner = _learner(images, settings, runtime, seed=job.seed)
+    scores, trained = _candidates(learner, images, settings, runtime, seed=job.seed)
+    kind, why = _choose(learner.detector, scores, len(images.held))
+    runtime.log(why)
+    known = usual_boxes(images.boxes, images.sizes)
+    _save(job, kind, learner.detector, settings, known)
+    answers = _answers(job, test, kind, learner.detector, known)
+    validation = {"rows": len(images.held), **scores}
+    packages = _PACKAGES[kind]
+    done = Finished(
+        kind, why, settings, [], validation, trained.stopped, packages=packages, modules=_MODULES, notes=trained.notes
+    )
+    finish(job, runtime, done, {name: _rows(test.columns["row_id"], said) for name, said in answers.items()})
+
+
+def _marked(job: Job, table: Table, valid_frac: float) -> Marked:
+    """The training part, a part of it held out with every label in it where that can be."""
     paths = [str(job.run_dir / cell) for cell in table.columns[IMAGE]]
-    sizes, boxes = [size_of(path) for path in paths], [json.loads(cell) for cell in table.columns[BOXES]]
+    boxes = [json.loads(cell) for cell in table.columns[BOXES]]
     classes = sorted({box["label"] for one in boxes for box in one})
     rarest = [min((box["label"] for box in one), default="") for one in boxes]
-    fit, held = read_holdout(job).split(rarest, frac=settings["valid_frac"], seed=job.seed)
-    truth = [boxes[row] for row in held]
+    fit, held = read_holdout(job).split(rarest, frac=valid_frac, seed=job.seed)
+    return Marked(paths, [size_of(path) for path in paths], boxes, classes, fit, held)
+
+
+def _learner(images: Marked, settings: dict[str, Any], runtime: TrainingRuntime, *, seed: int) -> BoxLearner:
+    """The detector before its training, with what it learns from. Raises: BadData, BadSettings."""
+    detector = build(images.paths, images.classes, settings, seed=seed)
+    seen, apart = (
+        Squares([images.paths[row] for row in rows], detector.look.size_px) for rows in (images.fit, images.held)
+    )
+    if seen.said:
+        runtime.log(seen.said)
+    wanted = [corners(images.boxes[row], images.sizes[row], images.classes) for row in images.fit]
+    count = sum(part.numel() for part in detector.network.parameters()) / 1e6
+    boxes, origin = sum(map(len, images.boxes)), settings["model"] or "a small one from scratch"
+    runtime.log(
+        f"{len(images.paths):,} images with {boxes:,} boxes of {len(images.classes)} labels. Network: {origin} "
+        f"({count:.2f} M parameters, {detector.look.size_px} px) on {detector.device}."
+    )
+    return BoxLearner(detector, seen, wanted, apart, images.score, settings["shift"])
+
+
+def _candidates(
+    learner: BoxLearner, images: Marked, settings: dict[str, Any], runtime: TrainingRuntime, *, seed: int
+) -> tuple[dict[str, dict[str, float]], Trained]:
+    """The scores of baseline and network on the held-out images, and how the training went. Raises: Diverged."""
     scores: dict[str, dict[str, float]] = {}
 
-    def score(found: list[Found]) -> dict[str, float]:
-        said = [in_pixels(one, classes, sizes[row]) for one, row in zip(found, held, strict=True)]
-        return Matched(truth, said).scores()
-
-    def fit_baseline(step: int | None) -> None:
+    def count_baseline(step: int | None) -> None:
         """Count, score and, with a step, tell the charts: an attempt that goes on has told them already."""
-        known = usual_boxes([boxes[row] for row in fit], [sizes[row] for row in fit])
-        scores["mean_box"] = Matched(truth, [mean_boxes(known, sizes[row]) for row in held]).scores()
+        scores["mean_box"] = images.baseline()
         value = scores["mean_box"][_METRIC]
-        runtime.log(f"Baseline on {len(held):,} held-out images: the mean box of each label, mAP {value:.4f}.")
+        runtime.log(f"Baseline on {len(images.held):,} held-out images: the mean box of each label, mAP {value:.4f}.")
         if step is not None:
             log_baseline(runtime, "mean_box", scores["mean_box"], step=step)
 
-    runtime.start(settings["model"] or "detector", settings, total_steps=total_steps(settings, len(fit)))
-    detector = build(paths, classes, settings, seed=job.seed)
-    seen, apart = (Pictures([paths[row] for row in rows], detector.look.size_px) for rows in (fit, held))
-    if seen.said:
-        runtime.log(seen.said)
-    wanted = [corners(boxes[row], sizes[row], classes) for row in fit]
-    learner = BoxLearner(detector, seen, wanted, apart, score, settings["shift"])
-    count = sum(part.numel() for part in detector.network.parameters()) / 1e6
-    runtime.log(f"{len(paths):,} images with {sum(map(len, boxes)):,} boxes of {len(classes)} labels. Network: "
-                f"{settings['model'] or 'a small one from scratch'} ({count:.2f} M parameters, "
-                f"{detector.look.size_px} px) on {detector.device}.")  # fmt: skip
-    trained = Loop(learner, settings, runtime, seed=job.seed).run(Goal(_METRIC, before_first=fit_baseline))
+    trained = Loop(learner, settings, runtime, seed=seed).run(Goal(_METRIC, before_first=count_baseline))
     if not scores:  # an earlier attempt has measured
-        fit_baseline(None)
+        count_baseline(None)
     scores["network"] = learner.measure()
     runtime.log(f"Network: best step {trained.best_step} of {trained.steps}, mAP {trained.best_score:.4f}.")
+    return scores, trained
+
+
+def _choose(detector: Detector, scores: Mapping[str, Mapping[str, float]], held: int) -> tuple[str, str]:
+    """The detector's kind or `mean_box`, and the reason as a sentence."""
     ours, simple = scores["network"][_METRIC], scores["mean_box"][_METRIC]
-    kind = detector.kind if ours > simple else "mean_box"
-    verb = "is kept: it beats" if ours > simple else "is not kept: it does not beat"
-    why = (
-        f"The network {verb} the mean box of each label (mAP {ours:.4f} against {simple:.4f} on {len(held):,} images)."
-    )
-    runtime.log(why)
-    known = usual_boxes(boxes, sizes)
-    _save(job, kind, detector, settings, known)
-    test_paths = [str(job.run_dir / cell) for cell in test.columns[IMAGE]]
+    numbers = f"mAP {ours:.4f} against {simple:.4f} on {held:,} images"
+    if ours > simple:
+        return detector.kind, f"The network is kept: it beats the mean box of each label ({numbers})."
+    return "mean_box", f"The network is not kept: it does not beat the mean box of each label ({numbers})."
+
+
+def _answers(
+    job: Job, test: Table, kind: str, detector: Detector, known: Sequence[Mapping[str, Any]]
+) -> dict[str, Sequence[Sequence[Any]]]:
+    """What the finished model and all others find on the test images."""
+    paths = [str(job.run_dir / cell) for cell in test.columns[IMAGE]]
     answers = {
-        "model": load(job.artifacts).answers({IMAGE: test_paths}).boxes,
-        "mean_box": [mean_boxes(known, size_of(path)) for path in test_paths],
+        "model": load(job.artifacts).answers({IMAGE: paths}).boxes,
+        "mean_box": [mean_boxes(known, size_of(path)) for path in paths],
     }
-    finish(
-        job, runtime,
-        Finished(kind, why, settings, [], {"rows": len(held), **scores}, trained.stopped,
-                 packages=_PACKAGES[kind], modules=_MODULES, notes=trained.notes),
-        {name: _rows(test.columns["row_id"], said) for name, said in answers.items()},
-    )  # fmt: skip
+    if kind == "mean_box":
+        answers[f"network{NOT_KEPT}"] = detector.boxes(paths)
+    return answers
 
 
 def corners(boxes: Sequence[Mapping[str, Any]], size: tuple[int, int], classes: Sequence[str]) -> Boxes:

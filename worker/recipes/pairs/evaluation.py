@@ -13,7 +13,7 @@ from worker.recipes.common.scoring import MODEL, Decisive, candidates, publish, 
 from worker.recipes.common.sealing import sealed_groups
 from worker.recipes.common.test_rows import test_table
 from worker.recipes.pairs.measure import Measure
-from worker.recipes.pairs.pictures import Written, pictured
+from worker.recipes.pairs.results import Written, pictured
 
 
 def score_pairs(job: Job, sealed_dir: Path, measure: Measure, *, sealed: bool = True) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.pairs.network import Network
-from worker.recipes.pairs.writing import padded, source_tokens
+from worker.recipes.pairs.writing import source_tokens
+from worker.recipes.texts.padding import padded
 
 _NO_LOSS = -100
 _BATCH = 64

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.common.job import BadSettings, Setting, read_settings, usable_cpus
+from worker.recipes.common.job import BadSettings, Setting, usable_cpus
 from worker.recipes.networks.loop import SETTINGS as LOOP
 from worker.recipes.networks.loop import rows_per_step, total_steps
 from worker.recipes.pairs.writing import Limits, NetworkWriter
-from worker.recipes.texts.encoder import tokenizer_threads
+from worker.recipes.texts.encoder import tokenizer_threads, transformer_settings
 
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
@@ -59,11 +59,8 @@ class Network:
 
 
 def network_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of each setting. Raises: BadSettings where one does not fit, alone or with another."""
-    settings = read_settings(given, SETTINGS)
-    if not settings["model"] and settings["hidden_size"] % settings["heads"]:
-        raise BadSettings(f"hidden_size ({settings['hidden_size']}) must be a multiple of heads ({settings['heads']}).")
-    return settings
+    """The value of each setting. Raises: BadSettings."""
+    return transformer_settings(given, SETTINGS)
 
 
 def work(settings: dict[str, Any], rows: int) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from worker.recipes.common.tables import Rules, equal_texts
+from worker.recipes.common.tables import Rules, equal_texts, split_table
 from worker.recipes.pairs.finding import source_of
 from worker.recipes.pairs.target import problems
 
@@ -15,3 +16,4 @@ def one_stratum(values: Sequence[str]) -> list[str]:
 
 
 RULES = Rules(problems, one_stratum, reads_text=True, text_of=source_of, together=equal_texts)
+prepare = partial(split_table, rules=RULES)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from worker.recipes.common.columns import missing_problems, values_of
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.split import same_text
 from worker.recipes.common.table import Table, is_missing, number
 from worker.recipes.pairs.finding import source_of
@@ -57,14 +58,17 @@ def warnings(table: Table, target: str) -> list[str]:
     said = [f"“{target}” is written from “{source}” ({lengths([cell for cell in cells if not is_missing(cell)])})."]
     empty = sum(is_missing(cell) for cell in cells)
     if empty:
-        said.append(f"“{source}” is empty in {empty:,} rows.")
+        said.append(f"“{source}” is empty in {counted(empty, 'row', 'rows')}.")
     repeated = table.rows - len(counts)
     if repeated:
-        said.append(f"{repeated:,} rows repeat the text of another one. Equal texts stay on one side of the split.")
+        again = counted(repeated, "row repeats", "rows repeat")
+        said.append(f"{again} the text of another one. Equal texts stay on one side of the split.")
     long = sum(len(cell.split()) > _LONG_WORDS for cell in cells)
     if long:
-        said.append(f"{long:,} texts are longer than {_LONG_WORDS} words; what follows is not read by the usual "
-                    "settings (`max_source_tokens`).")  # fmt: skip
+        said.append(
+            f"{counted(long, 'text is', 'texts are')} longer than {_LONG_WORDS} words; what follows is not read by the "
+            "usual settings (`max_source_tokens`)."
+        )
     return said
 
 

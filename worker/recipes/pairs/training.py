@@ -26,7 +26,7 @@ from worker.recipes.pairs.simple import Copy, Dictionary, Lead
 
 NETWORK = "network"
 _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
-_MODULES = ("pairs.writing", "pairs.simple", "texts.answers")
+_MODULES = ("pairs.writing", "pairs.simple", "texts.answers", "texts.padding")
 _SHOWN = 24  # held-out texts that are written anew at each measurement
 _CHOOSING = 200  # held-out texts that the choice is made on
 Texts = Sequence[str]

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from worker.recipes.common.estimators import loading
 from worker.recipes.pairs.simple import simple_writer
 from worker.recipes.texts.answers import ADDED, Texts
+from worker.recipes.texts.padding import padded
 
 _BATCH = 32
 
@@ -77,19 +79,6 @@ def source_tokens(tokenizer: Any, sources: Sequence[str], limits: Limits) -> lis
     return list(tokenizer(texts, truncation=True, max_length=limits.source_tokens)["input_ids"])
 
 
-def padded(batch: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
-    """Token numbers and mask as tensors (B, T), filled up on the right."""
-    import torch
-
-    longest = max(1, max(map(len, batch)))
-    ids = torch.full((len(batch), longest), pad, dtype=torch.long)  # (B, T)
-    mask = torch.zeros((len(batch), longest), dtype=torch.long)  # (B, T)
-    for row, numbers in enumerate(batch):
-        ids[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
-        mask[row, : len(numbers)] = 1
-    return ids, mask
-
-
 def plain(text: str) -> str:
     """Text without what no file of cells can hold."""
     return text.replace("\0", "").replace("\r", " ").strip()
@@ -100,19 +89,16 @@ class Model:
 
     added = ADDED
 
-    def __init__(self, column: str, writer: Writer) -> None:
-        self.needs = [column]
-        self._writer = writer
+    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
+        self.needs = [description["text_column"]]
+        self._writer = _writer(folder, description)
 
     def answers(self, columns: Mapping[str, Sequence[str]]) -> Texts:
         """A text for each row."""
         return Texts(self._writer.texts(list(columns[self.needs[0]])))
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    return Model(description["text_column"], _writer(folder, description))
+load = loading(Model)
 
 
 def _writer(folder: Path, description: dict[str, Any]) -> Writer:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from worker.recipes.common.columns import describe, find_column
 from worker.recipes.common.job import BadSettings, Job, Setting, read_settings
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.table import BadData, Table, is_missing, number
 from worker.recipes.series.times import Rhythm, moments, odd_one, rhythm_of
 
@@ -258,9 +259,11 @@ def _counted(said: list[str]) -> list[str]:
     counts = Counter(said)
     found = [one for one in counts if one not in {"hole", "twice"}]
     if counts["hole"]:
-        found.append(f"{counts['hole']:,} missing values were filled in a straight line.")
+        filled = counted(counts["hole"], "missing value was", "missing values were")
+        found.append(f"{filled} filled in a straight line.")
     if counts["twice"]:
-        found.append(f"{counts['twice']:,} moments stand there more than once; their mean was taken.")
+        moments_there = counted(counts["twice"], "moment stands", "moments stand")
+        found.append(f"{moments_there} there more than once; the mean of its values was taken.")
     return found
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from worker.recipes.common.columns import FEWEST_ROWS, find_column
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.spans.sentences import Form, Sentence, in_sentences, joined, listed
 from worker.recipes.spans.tags import Span, is_plain, label_of, spans_of, tags_of, words_in
@@ -166,8 +167,10 @@ def _from_spans(table: Table, target: str, text_column: str | None) -> Tagged:
             sentences.append(Sentence(written, places, row))
             tags.append(tags_of(found, len(places)))
     said = _left_out(empty)
-    said += [f"{overlapping:,} spans that overlap an earlier one are left out."] if overlapping else []
-    said += [f"{widened:,} spans begin or end within a word and are read as whole words."] if widened else []
+    over = counted(overlapping, "span overlaps", "spans overlap")
+    said += [f"{over} an earlier one: left out."] if overlapping else []
+    within = counted(widened, "span begins or ends", "spans begin or end")
+    said += [f"{within} within a word: read as whole words."] if widened else []
     return Tagged(sentences, tags, {"kind": "texts", "text": text}, plain=False, said=said)
 
 
@@ -192,7 +195,7 @@ def _spans_in(cell: str, length: int, line: int) -> list[Span]:
 
 
 def _left_out(empty: int) -> list[str]:
-    return [f"{empty:,} rows without a word are left out."] if empty else []
+    return [f"{counted(empty, 'row without a word is', 'rows without a word are')} left out."] if empty else []
 
 
 def _has_spans(table: Table, name: str) -> bool:

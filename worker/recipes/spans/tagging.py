@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker.recipes.texts.encoding import padded
+from worker.recipes.texts.padding import padded
 
 _BATCH = 64
 

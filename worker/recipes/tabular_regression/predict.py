@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from worker.recipes.common.estimators import loading
 from worker.recipes.numbers.answers import ADDED, Numbers
 from worker.recipes.tabular.encoding import encode, load_estimator
 
@@ -18,17 +18,14 @@ class Model:
 
     added = ADDED
 
-    def __init__(self, description: dict[str, Any], estimator: Any) -> None:
+    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
         self.features: list[dict[str, Any]] = description["features"]
         self.needs: list[str] = [feature["column"] for feature in self.features]
-        self._estimator = estimator
+        self._estimator = load_estimator(folder, description)
 
     def answers(self, columns: Mapping[str, Sequence[str]]) -> Numbers:
         """An answer for each row."""
         return Numbers(np.asarray(self._estimator.predict(encode(columns, self.features)), dtype=np.float64))
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    return Model(description, load_estimator(folder, description))
+load = loading(Model)

@@ -39,6 +39,7 @@ from worker.recipes.texts.words import words
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"),
              "linear": ("scikit-learn", "skops", "numpy")}  # fmt: skip
 
+_MODULES = ("classes.answers", "texts.encoding", "texts.padding")
 _LENGTHS_OF, _GROUPS = 5_000, 2  # texts that a histogram is made of, classes that are told apart in it
 _SHOWN = 0.98  # of them; a few long ones would make the rest narrow
 
@@ -105,7 +106,7 @@ def train(job: Job, runtime: TrainingRuntime) -> None:
     finish(
         job, runtime,
         Finished(kind, why, found.fitted.settings, ignored, {"rows": len(held), **found.scores}, found.stopped,
-                 packages=_PACKAGES[kind], modules=("classes.answers", "texts.encoding"), limits=limits_of(classes),
+                 packages=_PACKAGES[kind], modules=_MODULES, limits=limits_of(classes),
                  notes=(*found.fitted.trained.notes, *weight_notes(weights, classes)),
                  found=found.fitted.found if kind == "encoder" else {}),
         {name: share_rows(test.columns["row_id"], classes, said) for name, said in shares.items()},

@@ -6,6 +6,7 @@ from typing import Any
 
 from worker.recipes.common.columns import described, find_column, text_column
 from worker.recipes.common.job import Job
+from worker.recipes.common.numerals import counted
 from worker.recipes.common.parting import names_parts
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.language.documents import PLAIN, problems
@@ -45,8 +46,8 @@ def warnings(table: Table, target: str) -> list[str]:
     if table.form == PLAIN:
         return [f"One text of {chars:,} characters: its last part is sealed to measure."]
     again = len(texts) - len(set(texts))
-    repeated = [f"{again:,} texts are there more than once; equal ones stay on one side of the split."] if again else []
-    return [f"{len(texts):,} texts with {chars:,} characters.", *repeated]
+    more = f"{counted(again, 'text is', 'texts are')} there more than once; equal ones stay on one side of the split."
+    return [f"{counted(len(texts), 'text', 'texts')} with {chars:,} characters.", *([more] if again else [])]
 
 
 def leaks(_table: Table, _target: str) -> list[dict[str, Any]]:

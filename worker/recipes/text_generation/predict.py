@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.common.estimators import loading
 from worker.recipes.language.generating import FOLDER, continuations, load_causal
 from worker.recipes.texts.answers import ADDED, Texts
 
@@ -31,6 +31,4 @@ class Model:
         return Texts(said)
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+load = loading(Model)

@@ -6,6 +6,7 @@ lies with the sealed texts in `baselines.json`: the bits of each text, and what 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,11 @@ from worker.recipes.language.ngrams import ByteNgrams
 _SHOWN, _PROMPT_CHARS, _WRITTEN_BYTES = 3, 160, 240
 
 
-def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
-    """Split and seal; `data/train.csv` has the texts, the test part only numbers. Raises: BadData."""
-    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
-
-
 def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
-    """Write the parts; what `split.json` keeps of them."""
+    """Write the parts, of which `data/train.csv` has the texts, the test part only numbers.
+
+    Gives what `split.json` keeps of them. Raises: BadData.
+    """
     documents = read_documents(source, job)
     train, test = documents.split(job.test_frac, job.seed)
     sealed_dir.mkdir(parents=True, exist_ok=True)
@@ -42,6 +41,9 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
         "test_rows": len(test),
         "how": "equal texts on one side" if not documents.one else "",
     }
+
+
+prepare = partial(seal, split=_split)
 
 
 def _baselines(documents: Documents, train: list[int], test: list[int], *, seed: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ part, which plays no role here.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from trainyard import TrainingRuntime
 from worker.recipes.common.finish import Finished, finish
@@ -18,66 +19,101 @@ from worker.recipes.language.compressing import lzma_cost
 from worker.recipes.language.documents import Documents
 from worker.recipes.language.generating import FOLDER
 from worker.recipes.language.learner import LanguageLearner
-from worker.recipes.language.network import build
-from worker.recipes.networks.loop import Goal, Loop, total_steps
+from worker.recipes.language.network import Language, build
+from worker.recipes.networks.loop import Goal, Loop, Trained, total_steps
 from worker.recipes.text_generation.settings import generation_settings
 
+_METRIC = "bits_per_byte"
+_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
+_MODULES = ("texts.answers", "language.generating")
+_LIMITS = ("It continues texts like those it learned from; nothing that it writes is checked for truth.",)
 _MOST_HELD = 400_000  # characters that are measured again and again
 
 
 def train(job: Job, runtime: TrainingRuntime) -> None:
     """Train, and leave artifacts. Raises: BadData, BadSettings, Diverged."""
     settings = generation_settings(job.settings)
-    split = json.loads((job.run_dir / "data/split.json").read_text(encoding="utf-8"))
-    texts = read_table(job.run_dir / "data/train.csv", delimiter=",").columns["text"]
-    documents = Documents(texts, bool(split["one_text"]))
+    documents = _documents(job)
     learned, apart = documents.split(settings["valid_frac"], job.seed)
-    known, held = documents.joined(learned), _few([texts[row] for row in apart])
+    known, held = documents.joined(learned), _few([documents.texts[row] for row in apart])
     language = build(known, settings, longest=settings["block_length"], seed=job.seed)
     learner = LanguageLearner(language, known, held)
-    steps = total_steps(settings, len(learner.blocks))
-    runtime.start(settings["model"] or "language model", settings, total_steps=steps)
+    blocks = len(learner.blocks)
+    runtime.start(settings["model"] or "language model", settings, total_steps=total_steps(settings, blocks))
     chars = sum(map(len, known))
-    runtime.log(f"{chars:,} characters in {len(learner.blocks):,} blocks. Network: {language.origin} "
-                f"on {language.device}.")  # fmt: skip
+    runtime.log(f"{chars:,} characters in {blocks:,} blocks. Network: {language.origin} on {language.device}.")
+    reached, trained = _reached(job, runtime, learner, (known, held), settings)
+    why, behind = _judged(reached, trained, len(held))
+    runtime.log(why)
+    _save(job, language, settings)
+    done = Finished(
+        "language_model",
+        why,
+        settings,
+        [],
+        {"rows": len(held), **reached},
+        trained.stopped,
+        packages=_PACKAGES,
+        modules=_MODULES,
+        limits=_LIMITS,
+        notes=(*trained.notes, *behind),
+    )
+    finish(job, runtime, done, {})
+
+
+def _documents(job: Job) -> Documents:
+    split = json.loads((job.run_dir / "data/split.json").read_text(encoding="utf-8"))
+    texts = read_table(job.run_dir / "data/train.csv", delimiter=",").columns["text"]
+    return Documents(texts, bool(split["one_text"]))
+
+
+def _reached(
+    job: Job,
+    runtime: TrainingRuntime,
+    learner: LanguageLearner,
+    texts: tuple[list[str], list[str]],
+    settings: dict[str, Any],
+) -> tuple[dict[str, dict[str, float]], Trained]:
+    """Train; what LZMA and the network reach on the held-out texts, and how the training went. Raises: Diverged."""
+    known, held = texts
     reached: dict[str, dict[str, float]] = {}
 
     def measure_baseline(step: int | None) -> None:
+        """Measure and, with a step, tell the charts: an attempt that goes on has told them already."""
         bits = lzma_cost("\n".join(known).encode(), "".join(held).encode())
-        reached["lzma"] = {"bits_per_byte": bits / sum(map(size, held))}
-        runtime.log(f"LZMA needs {reached['lzma']['bits_per_byte']:.3f} bits per byte of the held-out texts.")
+        reached["lzma"] = {_METRIC: bits / sum(map(size, held))}
+        runtime.log(f"LZMA needs {reached['lzma'][_METRIC]:.3f} bits per byte of the held-out texts.")
         if step is not None:
             log_baseline(runtime, "lzma", reached["lzma"], step=step)
 
-    goal = Goal("bits_per_byte", before_first=measure_baseline, higher=False)
+    goal = Goal(_METRIC, before_first=measure_baseline, higher=False)
     trained = Loop(learner, settings, runtime, seed=job.seed).run(goal)
     if not reached:  # an earlier attempt has measured
         measure_baseline(None)
     reached["network"] = learner.measure()
-    ours, theirs = reached["network"]["bits_per_byte"], reached["lzma"]["bits_per_byte"]
+    return reached, trained
+
+
+def _judged(reached: dict[str, dict[str, float]], trained: Trained, held: int) -> tuple[str, list[str]]:
+    """Why the network is kept, and a note where it is behind the compressor."""
+    ours, theirs = reached["network"][_METRIC], reached["lzma"][_METRIC]
     why = (
-        f"The network of step {trained.best_step} of {trained.steps} is kept: {ours:.3f} bits per byte of "
-        f"{len(held):,} held-out texts, LZMA {theirs:.3f}."
+        f"The network of step {trained.best_step} of {trained.steps} is kept: {ours:.3f} bits per byte of {held:,} "
+        f"held-out texts, LZMA {theirs:.3f}."
     )
-    runtime.log(why)
-    behind = [
+    behind = (
         f"The compressor LZMA is ahead on the held-out texts ({theirs:.3f} against {ours:.3f} bits per byte): longer "
         "training, more text or a pretrained model is needed to beat it."
-    ] * (theirs <= ours)
+    )
+    return why, [behind] if theirs <= ours else []
+
+
+def _save(job: Job, language: Language, settings: dict[str, Any]) -> None:
     language.save(job.artifacts / FOLDER)
     language.save(job.run_dir / "predictions" / "model")  # for the evaluation, which runs it
     about = {"answer": "text", "kind": "language_model", "longest": language.longest, "seed": job.seed}
     kept = {name: settings[name] for name in ("temperature", "max_new_tokens")}
     write_json(job.artifacts / "model.json", about | kept)
-    limits = ["It continues texts like those it learned from; nothing that it writes is checked for truth."]
-    finish(
-        job, runtime,
-        Finished("language_model", why, settings, [], {"rows": len(held), **reached}, trained.stopped,
-                 packages=("torch", "transformers", "tokenizers", "safetensors", "numpy"),
-                 modules=("texts.answers", "language.generating",), limits=limits,
-                 notes=(*trained.notes, *behind)),
-        {},
-    )  # fmt: skip
 
 
 def _few(texts: list[str]) -> list[str]:

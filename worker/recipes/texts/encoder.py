@@ -64,8 +64,13 @@ class Encoder:
 
 
 def encoder_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of each setting. Raises: BadSettings."""
+    return transformer_settings(given, SETTINGS)
+
+
+def transformer_settings(given: Mapping[str, Any], known: Mapping[str, Setting]) -> dict[str, Any]:
     """The value of each setting. Raises: BadSettings where one does not fit, alone or with another."""
-    settings = read_settings(given, SETTINGS)
+    settings = read_settings(given, known)
     if not settings["model"] and settings["hidden_size"] % settings["heads"]:
         raise BadSettings(f"hidden_size ({settings['hidden_size']}) must be a multiple of heads ({settings['heads']}).")
     return settings

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.recipes.common.estimators import read_estimator
+from worker.recipes.texts.padding import padded
 
 _BATCH = 64
 
@@ -44,19 +45,6 @@ class EncoderModel:
 def tokens(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Token numbers of each text, cut to the tokenizer's longest."""
     return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
-
-
-def padded(batch: Sequence[Sequence[int]], pad: int) -> tuple[Any, Any]:
-    """Token numbers and mask as tensors (B, T), filled up on the right."""
-    import torch
-
-    longest = max(1, max(map(len, batch)))
-    ids = torch.full((len(batch), longest), pad, dtype=torch.long)  # (B, T)
-    mask = torch.zeros((len(batch), longest), dtype=torch.long)  # (B, T)
-    for row, numbers in enumerate(batch):
-        ids[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
-        mask[row, : len(numbers)] = 1
-    return ids, mask
 
 
 def _batches(rows: list[list[int]]) -> Iterator[list[list[int]]]:

@@ -14,7 +14,8 @@ from worker.recipes.networks.fitting import budget_of
 from worker.recipes.networks.loop import rows_per_step, total_steps
 from worker.recipes.networks.losses import weighted_loss
 from worker.recipes.texts.encoder import Encoder
-from worker.recipes.texts.encoding import padded, tokens
+from worker.recipes.texts.encoding import tokens
+from worker.recipes.texts.padding import padded
 
 _NAMED_MODEL = 18.0  # how much more a step of a usual pretrained encoder (6 layers of 768) takes than the small one's
 

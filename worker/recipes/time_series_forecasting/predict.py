@@ -6,7 +6,6 @@ Needs numpy, and statsforecast for ETS and ARIMA, LightGBM for the method with l
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from worker.recipes.common.estimators import loading
 from worker.recipes.common.table import BadData, Table
 from worker.recipes.series.forecasting import Values, forecast, load_booster, load_chronos, widths
 from worker.recipes.series.times import Rhythm
@@ -113,6 +113,4 @@ def _fitted(folder: Path, kind: str) -> Any:
     return load_booster(folder) if kind == "lightgbm" else None
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+load = loading(Model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,11 @@ _SHOWN, _MOST_SHOWN = 120, 3  # values before a forecast in a picture, and of ho
 _CHARS = {"month": 7, "quarter": 7, "year": 4}  # of a moment that say which it is
 
 
-def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
-    """Split and seal; `data/train.csv` has series, period, moment and value, the test part no values."""
-    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
-
-
 def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
-    """Write the parts; what `split.json` keeps of them."""
+    """Write the parts, of which `data/train.csv` has series, period, moment and value, the test part no values.
+
+    Gives what `split.json` keeps of them.
+    """
     many = series_of(read_table(source, name=job.dataset_name), job)
     known: list[list[object]] = []
     ahead: list[list[object]] = []
@@ -67,3 +66,6 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
         "test_rows": len(ahead),
         **facts_of(many),
     }
+
+
+prepare = partial(seal, split=_split)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from worker.recipes.common.estimators import loading
 from worker.recipes.common.table import Table
 from worker.recipes.spans.answers import ADDED, Marked
 from worker.recipes.spans.sentences import TEXT, WORDS, Sentence, read_sentences
@@ -50,6 +51,4 @@ class Model:
         return Marked(sentences, self._tagger.tags([sentence.words for sentence in sentences]), self._plain)
 
 
-def load(folder: Path) -> Model:
-    """The model that training left in `folder`."""
-    return Model(folder, json.loads((folder / "model.json").read_text(encoding="utf-8")))
+load = loading(Model)

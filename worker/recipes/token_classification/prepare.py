@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,11 @@ from worker.recipes.spans.reading import problems, strata, tagged
 from worker.recipes.spans.sentences import TEXT, WORDS
 
 
-def prepare(job: Job, sealed_dir: Path, *, keep_source: bool = False) -> None:
-    """Split and seal: `data/train.csv` has text, places of words and tags, the test part no tags. Raises: BadData."""
-    seal(job, sealed_dir, lambda source: _split(job, source, sealed_dir), keep_source=keep_source)
-
-
 def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
-    """Write the parts; what `split.json` keeps of them."""
+    """Write the parts, of which `data/train.csv` has text, places of words and tags, the test part no tags.
+
+    Gives what `split.json` keeps of them. Raises: BadData.
+    """
     table = read_table(source, name=job.dataset_name)
     found = tagged(table, job.target, job.text_column)
     if wrong := problems(found):
@@ -49,3 +48,6 @@ def _split(job: Job, source: Path, sealed_dir: Path) -> dict[str, Any]:
         "form": dict(found.form),
         "plain": found.plain,
     }
+
+
+prepare = partial(seal, split=_split)

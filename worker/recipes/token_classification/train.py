@@ -24,20 +24,20 @@ from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import NOT_KEPT, Job, write_json
 from worker.recipes.common.scores import log_baseline
 from worker.recipes.common.table import Table
-from worker.recipes.networks.fitting import fitted, planned_steps
+from worker.recipes.networks.fitting import Fitted, fitted, planned_steps
 from worker.recipes.networks.loop import Goal
 from worker.recipes.networks.losses import UNKNOWN, weighted_loss
 from worker.recipes.spans.sentences import TEXT, WORDS
 from worker.recipes.spans.tagging import EncoderTagger, FrequentTagger, pieces
 from worker.recipes.spans.tags import label_of, measured
 from worker.recipes.texts.encoder import Encoder, build, encoder_settings
-from worker.recipes.texts.encoding import padded
+from worker.recipes.texts.padding import padded
 from worker.recipes.token_classification.predict import load
 
 _METRIC = "span_f1"
 _SPREAD_RATE = 2e-3  # of a small encoder from scratch, where nobody said another: each word teaches, not each text
 _PACKAGES = {"encoder": ("torch", "transformers", "tokenizers", "safetensors", "numpy"), "most_frequent": ("numpy",)}
-_MODULES = ("spans.answers", "spans.sentences", "spans.tagging", "spans.tags", "texts.encoding")
+_MODULES = ("spans.answers", "spans.sentences", "spans.tagging", "spans.tags", "texts.padding")
 
 Words = list[list[str]]
 
@@ -84,69 +84,138 @@ class TagLearner:
         return self.score(self.tagger().tags(self.held))
 
 
+@dataclass(frozen=True)
+class Tagged:
+    """The training sentences with their tags; `fit` are those to learn from, `held` those to choose by.
+
+    `plain`: a tag is of a word, and no part of a span.
+    """
+
+    sentences: Words
+    tags: Words
+    classes: list[str]
+    fit: NDArray[np.int64]
+    held: NDArray[np.int64]
+    plain: bool
+
+    def of(self, rows: NDArray[np.int64]) -> Words:
+        """The sentences of these rows."""
+        return [self.sentences[row] for row in rows]
+
+    def coded(self) -> list[list[int]]:
+        """The class number of each word of the sentences to learn from."""
+        codes = {tag: code for code, tag in enumerate(self.classes)}
+        return [[codes[tag] for tag in self.tags[row]] for row in self.fit]
+
+    def score(self, said: Words) -> dict[str, float]:
+        """The scores of tags of the held-out sentences."""
+        return measured([self.tags[row] for row in self.held], said, plain=self.plain)
+
+    def baseline(self) -> dict[str, float]:
+        """The scores of the most frequent tag of each word, counted on the sentences to learn from."""
+        counted = most_frequent(self.of(self.fit), [self.tags[row] for row in self.fit])
+        return self.score(counted.tags(self.of(self.held)))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The trained encoder, and what all candidates score on the held-out sentences."""
+
+    fitted: Fitted[TagLearner]
+    scores: dict[str, dict[str, float]]
+    notes: tuple[str, ...]
+
+
 def train(job: Job, runtime: TrainingRuntime) -> None:
     """Train, choose, and leave artifacts and predictions. Raises: BadData, BadSettings, Diverged."""
     settings = encoder_settings(job.settings)
     if not settings["model"]:
         settings["learning_rate"] = settings["learning_rate"] or _SPREAD_RATE
     table, test, split = read_parts(job)
-    sentences, tags = _words(table), [list(map(str, json.loads(cell))) for cell in table.columns["tags"]]
+    data = _tagged(job, table, settings["valid_frac"], plain=split["plain"])
+    found = _candidates(job, runtime, data, settings)
+    learner, settings = found.fitted.learner, found.fitted.settings
+    kind, why = _choose(found.scores, len(data.held))
+    runtime.log(why)
+    frequent = most_frequent(data.sentences, data.tags)
+    _save(job, kind, learner.encoder if kind == "encoder" else frequent, {"classes": data.classes, **_about(split)})
+    answers = _answers(job, test, kind, learner, frequent)
+    validation, stopped = {"rows": len(data.held), **found.scores}, found.fitted.trained.stopped
+    searched = found.fitted.found if kind == "encoder" else {}
+    done = Finished(
+        kind,
+        why,
+        settings,
+        [],
+        validation,
+        stopped,
+        packages=_PACKAGES[kind],
+        modules=_MODULES,
+        limits=_limits(split),
+        notes=found.notes,
+        found=searched,
+    )
+    finish(job, runtime, done, {name: _rows(test, said) for name, said in answers.items()})
+
+
+def _tagged(job: Job, table: Table, valid_frac: float, *, plain: bool) -> Tagged:
+    """The training part, a part of it held out with every label in it where that can be."""
+    tags = [list(map(str, json.loads(cell))) for cell in table.columns["tags"]]
     classes = sorted({tag for one in tags for tag in one}, key=lambda tag: (tag != "O", tag))
     labels = [min({label_of(tag) for tag in one} - {"O"}, default="") for one in tags]
-    fit, held = read_holdout(job).split(labels, frac=settings["valid_frac"], seed=job.seed)
-    learned, held_out = [sentences[row] for row in fit], [sentences[row] for row in held]
-    wanted = [tags[row] for row in held]
+    fit, held = read_holdout(job).split(labels, frac=valid_frac, seed=job.seed)
+    return Tagged(_words(table), tags, classes, fit, held, plain)
+
+
+def _candidates(job: Job, runtime: TrainingRuntime, data: Tagged, settings: dict[str, Any]) -> _Found:
+    """Train, and measure baseline and encoder on the held-out sentences. Raises: BadSettings, Diverged."""
+    learned, coded = data.of(data.fit), data.coded()
+    weights = class_weights(settings, np.array([code for one in coded for code in one]), len(data.classes))
     scores: dict[str, dict[str, float]] = {}
 
-    def score(said: Words) -> dict[str, float]:
-        return measured(wanted, said, plain=split["plain"])
+    def made(settings: dict[str, Any]) -> TagLearner:
+        texts = [" ".join(words) for words in learned]
+        encoder = build(texts, data.classes, settings, seed=job.seed, head="Token", cased=True)
+        return TagLearner(encoder, learned, coded, data.of(data.held), data.score, data.classes, weights)
 
-    def fit_baseline(step: int | None) -> None:
+    def count_baseline(step: int | None) -> None:
         """Count, score and, with a step, tell the charts: an attempt that goes on has told them already."""
-        counted = most_frequent(learned, [tags[row] for row in fit])
-        scores["most_frequent"] = score(counted.tags(held_out))
-        value = scores["most_frequent"][_METRIC]
-        runtime.log(f"Baseline on {len(held):,} held-out sentences: most frequent tag of each word, F1 {value:.4f}.")
+        scores["most_frequent"] = data.baseline()
+        value, held = scores["most_frequent"][_METRIC], len(data.held)
+        runtime.log(f"Baseline on {held:,} held-out sentences: most frequent tag of each word, F1 {value:.4f}.")
         if step is not None:
             log_baseline(runtime, "most_frequent", scores["most_frequent"], step=step)
 
-    texts = [" ".join(words) for words in learned]
-    codes = {tag: code for code, tag in enumerate(classes)}
-    coded = [[codes[tag] for tag in tags[row]] for row in fit]
-    weights = class_weights(settings, np.array([code for one in coded for code in one]), len(classes))
-
-    def made(settings: dict[str, Any]) -> TagLearner:
-        encoder = build(texts, classes, settings, seed=job.seed, head="Token", cased=True)
-        return TagLearner(encoder, learned, coded, held_out, score, classes, weights)
-
     first = made(settings)
     runtime.start(settings["model"] or "tagger", settings, total_steps=planned_steps(settings, first.count))
-    runtime.log(f"{len(sentences):,} sentences, {len(classes)} tags: {', '.join(classes[:12])}.")
-    done = fitted(job, runtime, first, settings, made, Goal(_METRIC, before_first=fit_baseline))
-    encoder, trained, settings = done.learner.encoder, done.trained, done.settings
+    runtime.log(f"{len(data.sentences):,} sentences, {len(data.classes)} tags: {', '.join(data.classes[:12])}.")
+    done = fitted(job, runtime, first, settings, made, Goal(_METRIC, before_first=count_baseline))
     if not scores:  # an earlier attempt has measured
-        fit_baseline(None)
+        count_baseline(None)
     scores["encoder"] = done.learner.measure()
-    notes = (*trained.notes, *weight_notes(weights, classes))
-    runtime.log(f"Encoder: {encoder.origin} on {encoder.device}, learning rate {settings['learning_rate']:g}; best "
-                f"step {trained.best_step} of {trained.steps}, span F1 {trained.best_score:.4f}.")  # fmt: skip
-    kind, why = _choose(scores, len(held))
-    runtime.log(why)
-    everywhere = most_frequent(sentences, tags)
-    _save(job, kind, encoder if kind == "encoder" else everywhere, {"classes": classes, **_about(split)})
+    runtime.log(_reached(done))
+    return _Found(done, scores, (*done.trained.notes, *weight_notes(weights, data.classes)))
+
+
+def _reached(done: Fitted[TagLearner]) -> str:
+    encoder, trained, rate = done.learner.encoder, done.trained, done.settings["learning_rate"]
+    return (
+        f"Encoder: {encoder.origin} on {encoder.device}, learning rate {rate:g}; best step {trained.best_step} of "
+        f"{trained.steps}, span F1 {trained.best_score:.4f}."
+    )
+
+
+def _answers(
+    job: Job, test: Table, kind: str, learner: TagLearner, frequent: FrequentTagger
+) -> dict[str, Sequence[Sequence[str]]]:
+    """The tags that the finished model and all others give the test sentences."""
     answers = {
         "model": load(job.artifacts).answers({TEXT: test.columns[TEXT], WORDS: test.columns[WORDS]}).tags,
-        "most_frequent": everywhere.tags(_words(test)),
+        "most_frequent": frequent.tags(_words(test)),
     }
     if kind != "encoder":
-        answers[f"encoder{NOT_KEPT}"] = done.learner.tagger().tags(_words(test))
-    finish(
-        job, runtime,
-        Finished(kind, why, settings, [], {"rows": len(held), **scores}, trained.stopped,
-                 packages=_PACKAGES[kind], modules=_MODULES, limits=_limits(split), notes=notes,
-                 found=done.found if kind == "encoder" else {}),
-        {name: _rows(test, said) for name, said in answers.items()},
-    )  # fmt: skip
+        answers[f"encoder{NOT_KEPT}"] = learner.tagger().tags(_words(test))
+    return answers
 
 
 def most_frequent(sentences: Words, tags: Words) -> FrequentTagger:

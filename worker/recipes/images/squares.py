@@ -15,7 +15,7 @@ HELD_BYTES = 2 * 1024**3
 _BLOCK = 256
 
 
-class Pictures:
+class Squares:
     """Squares of `size_px`, taken by their places as from an array (n, size_px, size_px, 3). Raises: BadData."""
 
     def __init__(self, paths: Sequence[str], size_px: int, *, held_bytes: int = HELD_BYTES) -> None:
@@ -44,7 +44,7 @@ class Pictures:
         )
 
 
-def checksum(images: Pictures | NDArray[np.uint8], start: int) -> int:
+def checksum(images: Squares | NDArray[np.uint8], start: int) -> int:
     """That of the pixels, going on from `start`; it reads all of them once."""
     for at in range(0, len(images), _BLOCK):
         start = zlib.crc32(images[at : at + _BLOCK].tobytes(), start)
