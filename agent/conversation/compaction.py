@@ -86,9 +86,9 @@ class Compactor:
             return
         upto = summarised_upto(talk, keep_tokens=keep)
         if old := _old(talk, upto) - _old(replace(talk, history=list(task_of(talk))), upto):
-            told = SUMMARISED.format(messages=counted(old, "message"))
+            notice = SUMMARISED.format(messages=counted(old, "message"))
             made = replace(made, upto=upto, summary=await self._summary(turn, talk, upto, read))
-            await self._store(turn, talk, made, told)
+            await self._store(turn, talk, made, notice)
         if overflowed and _read_tokens(talk, window) > ROOM_SHARE * read:
             await self._shorten(turn, talk, window, most_tokens=int(ROOM_SHARE * read))
 
@@ -105,8 +105,8 @@ class Compactor:
         if not count:
             return NOTHING
         summary = await self._summary(turn, talk, upto, self.window(talk))
-        told = COMPACTED.format(messages=counted(count, "message"))
-        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), told, key=key)
+        notice = COMPACTED.format(messages=counted(count, "message"))
+        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), notice, key=key)
         return ""
 
     async def _summary(self, turn: Turn, talk: Conversation, upto: int, window: int) -> str:
@@ -126,13 +126,13 @@ class Compactor:
                 await self._bills.add(turn, reply)
         return text or in_short(talk, upto=upto)
 
-    async def _store(self, turn: Turn, talk: Conversation, made: Compaction, told: str) -> None:
-        await self.store(turn.session_id, turn.thread, made, told)
+    async def _store(self, turn: Turn, talk: Conversation, made: Compaction, notice: str) -> None:
+        await self.store(turn.session_id, turn.thread, made, notice)
         talk.compaction = made
 
-    async def store(self, session_id: str, thread: Thread, made: Compaction, told: str, *, key: str = "") -> None:
+    async def store(self, session_id: str, thread: Thread, made: Compaction, notice: str, *, key: str = "") -> None:
         """Let models read this of a session from now on, and tell its thread, under `key` where it has one."""
-        await self._conversations.compact(session_id, made, thread=thread, text=told, key=key)
+        await self._conversations.compact(session_id, made, thread=thread, text=notice, key=key)
         self._delivery.wake(thread.key)
 
 

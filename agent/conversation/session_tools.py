@@ -113,7 +113,7 @@ class SessionTools:
         made = (await self._conversations.context(caller.session_id)).compaction
         if newest <= made.upto:
             raise Conflict("The last turn is part of a summary, or from before a fresh start; it cannot be taken out.")
-        await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, told=self._undone)
+        await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, notice=self._undone)
         self._delivery.wake(caller.thread.key)
         return Result("")
 
@@ -168,8 +168,8 @@ class SessionTools:
             raise NotFound(EMPTY)
         return found
 
-    async def _compact(self, caller: Caller, made: Compaction, told: str) -> None:
-        await self._compactor.store(caller.session_id, caller.thread, made, told, key=caller.act)
+    async def _compact(self, caller: Caller, made: Compaction, notice: str) -> None:
+        await self._compactor.store(caller.session_id, caller.thread, made, notice, key=caller.act)
 
     def _changes(self, turn: Sequence[ModelMessage]) -> list[str]:
         """What calls of a turn did that is not undone with it."""

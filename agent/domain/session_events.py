@@ -173,10 +173,10 @@ def recording_of(lines: Iterable[str]) -> Recording:
 
 def _portable(event: SessionEvent) -> dict[str, Any]:
     """An event as JSON, without what it leaves unsaid; of a picture the name stays, not its place on this machine."""
-    told = {"kind": event.kind, **event.model_dump(mode="json", exclude_defaults=True)}
-    if picture := told.get("card", {}).get("picture"):
+    fields = {"kind": event.kind, **event.model_dump(mode="json", exclude_defaults=True)}
+    if picture := fields.get("card", {}).get("picture"):
         picture["path"] = PurePath(picture["path"]).name
-    return told
+    return fields
 
 
 def _header(line: str) -> dict[str, object]:

@@ -130,8 +130,8 @@ class Reconciler:
                 return await self._never_began(run, attempt)
         elif silent_s >= self._timings.lost_after_s:
             return await self._lost(run, attempt, f"Host {attempt.host} has been silent for {silent_s / 60:.0f} min.")
-        told = attempt.stop_sent_at
-        if attempt.stop and (told is None or self._listening.seconds(told) >= self._timings.resend_after_s):
+        sent_at = attempt.stop_sent_at
+        if attempt.stop and (sent_at is None or self._listening.seconds(sent_at) >= self._timings.resend_after_s):
             await self._sending.stop(run, attempt, attempt.stop)
         return False
 

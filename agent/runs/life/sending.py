@@ -78,8 +78,8 @@ class Sending:
     async def kill(self, stale: Stale) -> None:
         """End an attempt that should not live; not more often than hints are repeated."""
         now, key = self._clock.now(), (stale.run, stale.attempt)
-        told = self._killed.get(key)
-        if told is not None and (now - told).total_seconds() < self._timings.resend_after_s:
+        killed_at = self._killed.get(key)
+        if killed_at is not None and (now - killed_at).total_seconds() < self._timings.resend_after_s:
             return
         log.warning("a late attempt is told to end", extra={"run": stale.run, "attempt": stale.attempt})
         if await self._stop(await self._runs.get(stale.run), stale.attempt, stale.host, "kill"):

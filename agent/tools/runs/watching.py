@@ -214,12 +214,12 @@ class Watching:
             ),
             footer=f"{duration(run.used_s)} of {duration(run.spec.max_hours * 3600)} used",
         )
-        told: list[JsonValue] = [
+        listed: list[JsonValue] = [
             {"attempt": attempt.number, "host": attempt.host, "ended": _ended(attempt)} for attempt in found
         ]
         said: list[JsonValue] = [note.text for note in notes[-20:]]
         text = f"Run `{run.id}` has had {counted(len(found), 'attempt')}."
-        return Result(text, {"run": run.id, "attempts": told, "notes": said}, card)
+        return Result(text, {"run": run.id, "attempts": listed, "notes": said}, card)
 
     async def script(self, caller: Caller, asked: ScriptArguments) -> Result:
         """The program, as text and as a file."""
