@@ -25,7 +25,7 @@ EDITED = "I planned `{}` anew: {}. Its card shows the new plan, which waits for 
 
 
 class ApprovalEdits:
-    """Plans anew."""
+    """Makes the new plan and asks about it."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Keeps a conversation within what its model can read.
 
-First old results of tools are put away, then a summary by the model stands for what was said, as one stored row. The
-thread is told in a line. Called by the turn loop before each step and after an overflow, and by the command `compact`.
+First old results of tools are left out, then earlier messages are replaced by a summary that the model writes, stored
+as one row. A line in the thread says so. Called by the turn loop before each step and after an overflow, and by the
+command `compact`.
 """
 
 from dataclasses import replace
@@ -93,7 +94,7 @@ class Compactor:
             await self._shorten(turn, talk, window, most_tokens=int(ROOM_SHARE * read))
 
     async def _shorten(self, turn: Turn, talk: Conversation, window: int, *, most_tokens: int) -> None:
-        """Leave out the middle of what no summary can stand for: the request, and results that nobody has read yet."""
+        """Leave out the middle of messages that must not be summarised: the request, and results not read yet."""
         while _read_tokens(talk, window) > most_tokens and talk.longest_share > LEAST_SHARE:
             talk.longest_share /= 2
         await self._delivery.put(f"shortened:{turn.id}", turn.thread, Content(text=SHORTENED), urgent=True)

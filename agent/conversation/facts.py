@@ -1,4 +1,4 @@
-"""What is so in a thread now: never remembered, so that it survives every compaction and is never old."""
+"""The present facts of a thread (runs, files, open questions), read anew at each step and never stored."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ MOST_FILES, MOST_RUNS = 30, 8
 
 
 class FactsInWords:
-    """Reads them from the store at each step."""
+    """Reads the facts and puts them into sentences."""
 
     def __init__(self, store: ThreadFacts, clock: Clock) -> None:
         """The clock says what time it is."""

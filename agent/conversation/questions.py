@@ -101,7 +101,7 @@ class QuestionService:
         return [turn for turn in going_on if turn is not None]
 
     async def drop(self, questions: Sequence[Question], why: str) -> None:
-        """Close questions unanswered and end their turns, as people want no more of them."""
+        """Close questions without an answer and end their turns."""
         for question in questions:
             said = ModelMessage(Role.TOOL, json.dumps({"text": why}), call_id=question.call_id)
             turn = await self._close(question, said, why)

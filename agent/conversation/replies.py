@@ -11,7 +11,7 @@ COMMAND_KEY = "command:{}"  # of an answer, by the item that it answers
 
 
 class Replies:
-    """Stores them for delivery; a second one under the same key replaces the first."""
+    """Stores answers for delivery; a second one under the same key replaces the first."""
 
     def __init__(self, delivery: OutboxDelivery) -> None:
         """`delivery` posts them."""

@@ -47,7 +47,7 @@ class ForgetArguments(Arguments):
 
 
 class SessionTools:
-    """The commands' tools."""
+    """The tools of this family."""
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class SlackApi:
         return _data(await self._with_retry(method, arguments))
 
     async def call_once(self, method: str, /, **arguments: object) -> dict[str, Any]:
-        """As `call`, but any `Retry-After` is told at once: for those who can do without the call."""
+        """As `call`, but raises at once on any `Retry-After`: for calls that are not needed."""
         return _data(await self._with_retry(method, arguments, patience_s=0.0))
 
     async def identity(self) -> tuple[dict[str, Any], frozenset[str]]:

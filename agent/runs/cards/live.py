@@ -1,4 +1,4 @@
-"""Keeps the live card of each run right: what changed is redrawn, latest wins.
+"""Redraws the live card of each run when the run changes; the newest state wins.
 
 A run that ends also gets its result card, once for each attempt that ended it.
 """
@@ -90,12 +90,12 @@ class LiveCards:
         self._news = asyncio.Event()
 
     def changed(self, run_id: str) -> None:
-        """This run's card may be old now."""
+        """Have the card of this run redrawn."""
         self._changed[run_id] = None
         self._news.set()
 
     async def recover(self) -> None:
-        """After a start every run that may have moved on is drawn again, but for those whose end was reported."""
+        """After a start, redraw the card of every recent run, except of those whose end the thread has been told."""
         for run in await self._runs.recent(200):
             if run.state not in ENDED or not await self._delivery.has(_result_key(run)):
                 self.changed(run.id)
@@ -150,7 +150,7 @@ class LiveCards:
     async def _buttons(
         self, run: Run, view: CardView, names: Sequence[str], *, curves: bool, reported: bool
     ) -> Sequence[Button]:
-        """Those that change the view or lead to other pictures; one changes a view back that shows no curves."""
+        """The card's buttons: to change the view, and to other pictures. A view without curves can be changed back."""
         found: list[Button] = []
         if curves or view != CardView():
             found += view_buttons(run.id, view, panels=panel_names(names), beside=await self._beside(run))
@@ -211,7 +211,7 @@ class LiveCards:
         await self._delivery.put(_result_key(run), found.thread, content, urgent=True)
 
     async def _tell_of_restart(self, run: Run, attempts: Sequence[Attempt], thread: Thread) -> None:
-        """Why an attempt ended that is tried again by itself, in a message of its own: the card soon shows the next."""
+        """Post why an attempt ended that is tried again by itself; the card shows the next attempt soon."""
         ended = [attempt for attempt in attempts if attempt.outcome is not None]
         outcome = ended[-1].outcome if ended and run.spec.auto_resume and run.state not in ENDED else None
         if outcome is None or outcome.exit_class not in HELPED:
@@ -226,12 +226,12 @@ class LiveCards:
         await self._delivery.put(key, thread, Content(text=text), urgent=True)
 
     async def _newest(self, run_id: str) -> tuple[str, Picture | None]:
-        """Digest and picture of what was drawn last, unless somebody removed its file."""
+        """Digest and picture of the last drawing; no picture where its file is gone."""
         digest, picture = self._drawn.get(run_id, ("", None))
         return digest, picture if picture and await self._files.has(picture) else None
 
     def _remember(self, run_id: str, digest: str, picture: Picture | None) -> None:
-        """The newest picture of a run: for a card with the same curves, or whose next picture is long in coming."""
+        """Keep the newest picture of a run, for a card with the same curves, or while the next one is drawn."""
         self._drawn.pop(run_id, None)
         if picture is not None:
             self._drawn[run_id] = digest, picture
@@ -239,7 +239,7 @@ class LiveCards:
             del self._drawn[next(iter(self._drawn))]
 
     async def _result(self, run: Run, newest: Sequence[MetricRow], *, reported: bool) -> Card:
-        """The result card with its picture; a store of files that is away costs the picture only."""
+        """The result card; without its picture while the store of files cannot be reached."""
         try:
             facts = await facts_of(run, self._blobs)
         except TransientError as error:
@@ -254,7 +254,7 @@ class LiveCards:
         return result_card(run, picture, ways, earlier=await self._runs.measured_before(run))
 
     async def _files_of(self, run: Run) -> tuple[Document, ...]:
-        """What a prediction made; a store of files that is away costs the file, which `download` hands over later."""
+        """The file that a prediction made; none while the store of files is away (`download` sends it later)."""
         if run.spec.job is not JobKind.PREDICTION:
             return ()
         try:
@@ -294,7 +294,7 @@ class LiveCards:
         return curves_chart((run, other), {run.id: curves, other.id: beside}, look)[0]
 
     async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
-        """What there is of these metrics; of what is to beat, wherever it was logged."""
+        """The curves of these metrics between the steps; baselines at whatever steps they were logged."""
         to_beat = [name for name in names if name.startswith(BASELINE)]
         found = [*await self._runs.windows(run.id, [name for name in names if name not in to_beat], steps)]
         found += await self._runs.windows(run.id, to_beat) if to_beat else []
@@ -307,12 +307,12 @@ def _result_key(run: Run) -> str:
 
 
 def _digest(spec: ChartSpec | None) -> str:
-    """The same for what gives the same picture, as a rule: another one costs a drawing."""
+    """A digest of the chart. Equal charts may rarely differ in it, which costs one more drawing."""
     return hashlib.sha256(pickle.dumps(spec)).hexdigest()
 
 
 def _said_once(card: Card, run: Run, lines: Sequence[str]) -> Card:
-    """The card of a run that failed is without the reason, which the message beside it says."""
+    """The card; of a failed run without the reason, since the message beside it gives the reason."""
     failed = run.state in {RunState.FAILED, RunState.LOST}
     return card.model_copy(update={"body": "", "log": tuple(lines)}) if failed else card
 

@@ -72,7 +72,7 @@ def advice_in(card: Card | None) -> Advice | None:
 def model_words(
     run_id: str, card: Card, aside: Sequence[Finding], rows: Sequence[MetricRow], log: Sequence[str]
 ) -> str:
-    """What a model is told. The first paragraph says it all for who goes by rules."""
+    """The text for a language model. Its first paragraph is complete for the planner of rules."""
     said = " ".join(card.body.replace("**", "").split())
     parts = [
         f"Run {run_id}: {said}",
@@ -95,7 +95,7 @@ def model_words(
 
 
 def person_of(key: str) -> Person | None:
-    """Who asked for a run, from the key that is stored with it."""
+    """The person who asked for a run, from the key that is stored with it."""
     platform, _, rest = key.partition("/")
     tenant, _, person = rest.partition("/")
     if not person:

@@ -2,7 +2,7 @@
 
 Owns what is remembered of live runs between looks, and the keys `advice:<run>:<n>` of the outbox, which are also the
 count that survives a restart. Knows no platform. It is told of changes (`changed`), looks a few times a minute, and
-asks nobody while nothing is new. What the rules found is posted as a card (but not a failure, of which the thread has
+does nothing while nothing is new. What the rules found is posted as a card (but not a failure, of which the thread has
 read already); where there is a language model, the same event starts a turn in the run's thread, in which the model may
 look and propose: what changes anything waits for people.
 """
@@ -55,7 +55,7 @@ class _Watched:
     advised: list[Advice] | None = None  # None: the outbox was not asked yet
 
     def begin(self, attempt: int) -> None:
-        """What comes now is of this attempt, and nothing of the one before counts as its pause, NaN or silence."""
+        """Begin with a new attempt: pauses, NaN and silence of the one before do not count."""
         if attempt > self.attempt:
             self.attempt = attempt
             self.standing.clear()
@@ -121,7 +121,7 @@ class Monitor:
             await asyncio.sleep(self._every_s / 6)
 
     async def look(self, *, everything: bool = True) -> None:
-        """Look once: at all live runs, or at those that changed. One run's trouble harms no other."""
+        """Look once: at all live runs, or at those that changed. An error with one run does not stop the others."""
         changed, self._changed = self._changed, set()
         try:
             await self._look(changed, everything=everything)
@@ -181,7 +181,7 @@ class Monitor:
             await self._advise(run, watched, ready, aside)
 
     async def _think_about_failure(self, run: Run, watched: _Watched, found: Sequence[Finding]) -> None:
-        """Let a model think about it, once an attempt; people have read of it in the thread."""
+        """Begin a model's turn about a failure, once for each attempt; the thread shows the failure already."""
         if found:
             card = advice_card(run, found, count=1, most=1)
             await self._begin_turn(run, f"advice:{run.id}:failed:{run.attempt}", card, (), watched.newest)
@@ -261,7 +261,7 @@ class Monitor:
         *,
         thread: Thread | None = None,
     ) -> None:
-        """Let a model think about it; the same key never starts a second turn."""
+        """Begin a model's turn about advice; the same key never begins a second turn."""
         person = person_of(run.requester)
         if self._notice is None or person is None:
             return

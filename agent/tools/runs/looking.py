@@ -34,7 +34,7 @@ METRICS_READ = 24  # those first that most of the runs have
 
 
 class NoArguments(Arguments):
-    """Nothing to say."""
+    """Takes nothing."""
 
 
 class CompareArguments(Arguments):
@@ -191,7 +191,7 @@ class Looking:
         return Result(f"{count} in the queue.", data, queue_card(waiting))
 
     async def _readable(self, caller: Caller, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
-        """Those in the queue that this person may read of."""
+        """The waiting runs that this person may read."""
         seen = {run.id for run in await readable(self._runs, caller, [one.run for one in waiting])}
         return [one for one in waiting if one.run.id in seen]
 

@@ -35,7 +35,7 @@ ASK = (
 
 
 class Whispers(Protocol):
-    """Tells one person something that nobody else reads."""
+    """Sends a text that one person alone can read."""
 
     async def __call__(self, caller: Caller, key: str, text: str) -> None:
         """Tell the caller `text`, once for each `key`."""
@@ -198,7 +198,7 @@ async def serving_run(runs: Runs, model_of: str) -> Run | None:
 
 
 def digest(token: str) -> str:
-    """What a host compares instead of the token."""
+    """The SHA-256 of a token, which a host compares in place of the token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
