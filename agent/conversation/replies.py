@@ -4,10 +4,9 @@ from agent.conversation.items import whisper_for
 from agent.conversation.redacted import PASTED
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
+from agent.domain.session_events import COMMAND_KEY
 from agent.ports import Whisper
 from agent.stores import InboxItem
-
-COMMAND_KEY = "command:{}"  # of an answer, by the item that it answers
 
 
 class Replies:

@@ -17,11 +17,12 @@ from agent.domain.errors import BadData
 from agent.domain.value import Value
 
 VERSION = 1
+COMMAND_KEY = "command:{}"  # of the answer to a command without a turn, by the inbox item that it answers
 TOOL_CARD_KEY = "card:{}:{}"  # of the card that a tool shows, by turn, and by call or the name that the tool gives it
 
 
 class Event(Value):
-    """What all have: the turn, and the time where one is stored, in UTC."""
+    """What all have: the turn (empty for a command that made none), and the time where one is stored, in UTC."""
 
     turn: str
     at: datetime | None = None
