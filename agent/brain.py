@@ -116,121 +116,220 @@ class Brain:
         await self.delivery.close()
 
 
-def build(  # noqa: PLR0913 - one argument for each thing the brain needs
-    *,
-    stores: Stores,
-    adapters: Mapping[str, ChatAdapter],
-    engines: Engines,
-    blobs: Blobs,
-    bundles: Bundles,
-    charts: Charts,
-    model: Model,
-    models: Models | None = None,
-    clock: Clock,
-    tokens: ServingTokens,
-    acts: ReadsActs,
-    options: Options,
-    toolsets: Sequence[Toolset] = (),
-) -> Brain:
-    """Everything wired, nothing started. `toolsets` are families of tools besides the usual ones.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the brain is built from. `toolsets` are families of tools besides the usual ones.
 
     `models` are the configured ones, of which a thread may prefer one; without them `model` answers everywhere.
     """
-    delivery = OutboxDelivery(stores.outbox, adapters, clock, gap_s=options.edit_gap_s or {})
-    artifacts = ArtifactWriter(charts, options.pictures)
-    cards = LiveCards(stores.runs, artifacts, delivery, clock, blobs=blobs, pace_s=options.card_pace_s)
-    told: list[Callable[[str], None]] = [cards.changed]
 
-    def changed(run_id: str) -> None:
-        for tell in told:
-            tell(run_id)
+    stores: Stores
+    adapters: Mapping[str, ChatAdapter]
+    engines: Engines
+    blobs: Blobs
+    bundles: Bundles
+    charts: Charts
+    model: Model
+    models: Models | None = None
+    clock: Clock
+    tokens: ServingTokens
+    acts: ReadsActs
+    options: Options
+    toolsets: Sequence[Toolset] = ()
 
-    service = RunService(
-        stores.runs, engines, clock, changed=changed, timings=options.timings, listening=options.listening
-    )
+    @property
+    def model_of(self) -> ModelOf:
+        """The model that answers in a thread."""
+        return self.models.model if self.models else lambda preference, unused=None: self.model  # noqa: ARG005
 
-    async def whisper(caller: Caller, key: str, text: str) -> None:
+
+class _RunNews:
+    """Passes on that a run has changed."""
+
+    def __init__(self, *listeners: Callable[[str], None]) -> None:
+        self._listeners = list(listeners)
+
+    def add(self, listener: Callable[[str], None]) -> None:
+        self._listeners.append(listener)
+
+    def __call__(self, run_id: str) -> None:
+        for listener in self._listeners:
+            listener(run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Services:
+    """What tools and conversations share."""
+
+    delivery: OutboxDelivery
+    artifacts: ArtifactWriter
+    cards: LiveCards
+    news: _RunNews
+    runs: RunService
+    files: DataFiles
+    bills: Bills
+    compactor: Compactor
+    questions: QuestionService
+    members: Members
+    budgets: BudgetService
+    allowances: AllowanceService
+
+    async def whisper(self, caller: Caller, key: str, text: str) -> None:
+        """Tell the caller something that nobody else reads."""
         to = Whisper(caller.person.id)
-        await delivery.put(key, caller.thread, Content(text=text), whisper=to, urgent=True)
+        await self.delivery.put(key, caller.thread, Content(text=text), whisper=to, urgent=True)
 
-    files = DataFiles(stores.conversations, engines, clock)
-    model_of: ModelOf = models.model if models else lambda preference, unused=None: model  # noqa: ARG005
+
+def build(around: Surroundings) -> Brain:
+    """Everything wired, nothing started."""
+    stores, clock, options, models = around.stores, around.clock, around.options, around.models
+    services = _services(around)
+    tools = _toolsets(around, services)
+    dispatcher = Dispatcher(tools, workspace=options.runs_open, acts=Acts(stores.audit, clock))
+    router = _router(around, services, dispatcher)
+    monitor = _monitor(around, services, router) if options.monitor else None
+    if monitor is not None:
+        services.news.add(monitor.changed)
+    names = models.names if models else ()
+    completion = Completion(stores, around.engines, workspace=options.runs_open, models=names)
+    return Brain(
+        stores, router, dispatcher, services.runs, services.cards, services.delivery, monitor, completion.complete
+    )
+
+
+def _services(around: Surroundings) -> _Services:
+    """Delivery, runs, and what holds people to rights and budgets."""
+    stores, clock, options = around.stores, around.clock, around.options
+    delivery = OutboxDelivery(stores.outbox, around.adapters, clock, gap_s=options.edit_gap_s or {})
+    artifacts = ArtifactWriter(around.charts, options.pictures)
+    cards = LiveCards(stores.runs, artifacts, delivery, clock, blobs=around.blobs, pace_s=options.card_pace_s)
+    news = _RunNews(cards.changed)
+    runs = RunService(
+        stores.runs, around.engines, clock, changed=news, timings=options.timings, listening=options.listening
+    )
     bills = Bills(stores.usage, clock)
-    compactor = Compactor(stores.conversations, delivery, model_of, bills, window=options.context_tokens)
-    questions = QuestionService(
-        stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
-    )
-    members = Members(options.grants, adapters)
-    budgets = BudgetService(stores.budgets, clock, charged=options.charged)
     alone = options.quorum == 1 and options.second_person is SecondPerson.NEVER
-    allowances = AllowanceService(stores.allowances, clock, in_force=alone)
-    control = Control(stores.runs, service, members, acts)
-    families: tuple[Toolset, ...] = (
-        Data(files, stores.runs, engines, blobs, artifacts),
-        Training(files, stores.runs, service, engines, bundles, artifacts),
-        OwnScripts(files, stores.runs, service, engines, bundles, blobs, artifacts),
-        control,
-        Changing(stores.runs, service, control, bundles, engines, files, blobs, artifacts),
-        ApplyingModels(files, stores.runs, service, engines, bundles),
-        ServingModels(stores.runs, service, control, engines, bundles, tokens, whisper),
-        Looking(stores.runs, service, engines, artifacts, clock),
-        Watching(stores.runs, engines, bundles, artifacts),
-        Charting(stores.runs, artifacts, blobs, clock),
-        Resulting(stores.runs, artifacts, blobs),
-        Downloading(stores.runs, artifacts, blobs),
-        CardViews(stores.runs, clock, cards.changed),
-        Experimenting(stores.runs, artifacts),
-        Asking(stores.conversations),
-        Auditing(stores.audit, artifacts),
-        Budgeting(budgets, members),
-        Allowing(allowances, members),
-        LanguageModels(models, stores.conversations),
-        Costs(stores.usage, budgets, stores.runs, clock),
-        SessionTools(
-            stores.sessions,
-            stores.conversations,
-            compactor,
-            questions,
-            artifacts,
-            delivery,
-            effect=lambda name: dispatcher.effect(name),
-        ),
-        *toolsets,
+    return _Services(
+        delivery,
+        artifacts,
+        cards,
+        news,
+        runs,
+        DataFiles(stores.conversations, around.engines, clock),
+        bills,
+        Compactor(stores.conversations, delivery, around.model_of, bills, window=options.context_tokens),
+        QuestionService(stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime),
+        Members(options.grants, around.adapters),
+        BudgetService(stores.budgets, clock, charged=options.charged),
+        AllowanceService(stores.allowances, clock, in_force=alone),
     )
-    dispatcher = Dispatcher(families, workspace=options.runs_open, acts=Acts(stores.audit, clock))
+
+
+def _toolsets(around: Surroundings, services: _Services) -> Sequence[Toolset]:
+    """Every family of tools; the commands over a whole conversation know what the others do."""
+    stores = around.stores
+    families = (*_run_tools(around, services), *_talk_tools(around, services), *around.toolsets)
+    session = SessionTools(
+        stores.sessions,
+        stores.conversations,
+        services.compactor,
+        services.questions,
+        services.artifacts,
+        services.delivery,
+        beside=families,
+    )
+    return (*families, session)
+
+
+def _run_tools(around: Surroundings, services: _Services) -> Sequence[Toolset]:
+    """Data, trainings, runs and their pictures."""
+    runs, engines, clock = around.stores.runs, around.engines, around.clock
+    bundles, blobs = around.bundles, around.blobs
+    service, files, artifacts = services.runs, services.files, services.artifacts
+    control = Control(runs, service, services.members, around.acts)
+    return (
+        Data(files, runs, engines, blobs, artifacts),
+        Training(files, runs, service, engines, bundles, artifacts),
+        OwnScripts(files, runs, service, engines, bundles, blobs, artifacts),
+        control,
+        Changing(runs, service, control, bundles, engines, files, blobs, artifacts),
+        ApplyingModels(files, runs, service, engines, bundles),
+        ServingModels(runs, service, control, engines, bundles, around.tokens, services.whisper),
+        Looking(runs, service, engines, artifacts, clock),
+        Watching(runs, engines, bundles, artifacts),
+        Charting(runs, artifacts, blobs, clock),
+        Resulting(runs, artifacts, blobs),
+        Downloading(runs, artifacts, blobs),
+        CardViews(runs, clock, services.cards.changed),
+        Experimenting(runs, artifacts),
+    )
+
+
+def _talk_tools(around: Surroundings, services: _Services) -> Sequence[Toolset]:
+    """Earlier words, who did what, what it cost and may cost, and language models."""
+    stores, clock = around.stores, around.clock
+    return (
+        Asking(stores.conversations),
+        Auditing(stores.audit, services.artifacts),
+        Budgeting(services.budgets, services.members),
+        Allowing(services.allowances, services.members),
+        LanguageModels(around.models, stores.conversations),
+        Costs(stores.usage, services.budgets, stores.runs, clock),
+    )
+
+
+def _router(around: Surroundings, services: _Services, dispatcher: Dispatcher) -> InboxRouter:
+    """The way from what people do to turns, calls and decisions."""
+    stores, clock, options, delivery = around.stores, around.clock, around.options, services.delivery
     approvals = ApprovalService(
         stores.approvals,
         stores.conversations,
         dispatcher,
         delivery,
         clock,
-        members,
-        budgets,
-        allowances,
+        services.members,
+        services.budgets,
+        services.allowances,
         lifetime=options.approval_lifetime,
         second_person=options.second_person,
         quorum=options.quorum,
     )
-    calls = ToolCalls(stores.conversations, dispatcher, approvals, questions, delivery)
     loop = TurnLoop(
         stores.conversations,
-        model_of,
+        around.model_of,
         dispatcher,
-        calls,
+        ToolCalls(stores.conversations, dispatcher, approvals, services.questions, delivery),
         delivery,
-        compactor,
+        services.compactor,
         FactsInWords(stores.facts, clock),
-        bills,
-        budgets,
+        services.bills,
+        services.budgets,
         limits=options.limits,
         answer_s=options.answer_s,
     )
-    router = InboxRouter(stores, loop, approvals, questions, dispatcher, delivery, blobs, adapters, members, clock)
-    completion = Completion(stores, engines, workspace=options.runs_open, models=models.names if models else ())
-    monitor = None
-    if options.monitor:
-        notice = router.notice if options.advised else None
-        every_s = options.monitor_every_s
-        monitor = Monitor(stores.runs, stores.outbox, delivery, engines, clock, notice=notice, every_s=every_s)
-        told.append(monitor.changed)
-    return Brain(stores, router, dispatcher, service, cards, delivery, monitor, completion.complete)
+    return InboxRouter(
+        stores,
+        loop,
+        approvals,
+        services.questions,
+        dispatcher,
+        delivery,
+        around.blobs,
+        around.adapters,
+        services.members,
+        clock,
+    )
+
+
+def _monitor(around: Surroundings, services: _Services, router: InboxRouter) -> Monitor:
+    """The rules over live runs, and where language models may advise, the way to ask them."""
+    options, stores = around.options, around.stores
+    return Monitor(
+        stores.runs,
+        stores.outbox,
+        services.delivery,
+        around.engines,
+        around.clock,
+        notice=router.notice if options.advised else None,
+        every_s=options.monitor_every_s,
+    )

@@ -236,9 +236,9 @@ class Sessions(Protocol):
         """The newest turn and the id of its newest message; None where nothing was said."""
 
     async def undo(
-        self, turn_id: str, *, thread: Thread, key: str, told: Callable[[Sequence[ModelMessage]], str]
+        self, turn_id: str, *, thread: Thread, key: str, notice: Callable[[Sequence[ModelMessage]], str]
     ) -> None:
-        """Take a turn out of what models read, and show what is `told` of its messages, in one transaction.
+        """Take a turn out of what models read, and show what is `notice` of its messages, in one transaction.
 
         Raises `Conflict` while it has not ended.
         """

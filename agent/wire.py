@@ -57,10 +57,10 @@ def event_of(raw: bytes, *, host: str, at: datetime | None = None) -> WorkerEven
     except Malformed as error:
         log.warning("event_malformed host=%s why=%s raw=%r", host, error, raw[:200])
     with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        told = json.loads(raw)
-        body = told.get("body")
+        fields = json.loads(raw)
+        body = fields.get("body")
         instead = stand_in(str(body.get("kind") if isinstance(body, dict) else None))
-        attempt = {name: told[name] for name in ("run", "attempt", "seq")}
+        attempt = {name: fields[name] for name in ("run", "attempt", "seq")}
         return WorkerEvent(**attempt, host=host, at=at or datetime.now(UTC), body=instead)
     return None
 

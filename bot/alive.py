@@ -1,7 +1,7 @@
-"""`python -m bot.alive`: exit 0 when a bot lives on this home and Redis answers, else 1 and a sentence.
+"""`python -m bot.alive`: exits with 0 when a bot runs on this home and Redis answers, else with 1 and a sentence.
 
-The health check of the container. Owns nothing; reads the lock that `bot.app` holds, without taking it, so that a bot
-that starts at this moment is not turned away. Does not notice a bot that lives and hangs.
+The health check of the container. Reads the lock that `bot.app` holds without taking it, so that a bot that
+starts at this moment is not refused. Does not notice a bot that runs but hangs.
 """
 
 import os

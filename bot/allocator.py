@@ -1,4 +1,4 @@
-"""How the bot's process gets its memory: from one heap, and what is large goes back at once.
+"""Memory of the bot's process: one heap for all threads, and large blocks are given back at once.
 
 glibc keeps a heap for each of several threads. The bot's threads read and pack what comes from the database; each of
 their heaps keeps what its busiest moment took, so that the process grew by 30 MB in twelve minutes although it held no

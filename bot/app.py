@@ -12,7 +12,7 @@ from typing import IO
 
 import redis.asyncio
 
-from agent.brain import Options, build
+from agent.brain import Options, Surroundings, build
 from agent.clock import SystemClock
 from agent.conversation.guards import TurnLimits
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
@@ -218,35 +218,39 @@ class App:
             patience_s, silence_s = settings.model_patience_s, settings.silence_s
             models = GatewayModels(names, self._socket, rules, patience_s=patience_s, silence_s=silence_s)
         self.brain = build(
-            stores=self.stores,
-            adapters=self.adapters,
-            engines=self.engines,
-            blobs=self.blobs,
-            bundles=PackedBundles(self.blobs),
-            charts=self.pool,
-            model=models.model(Preference()) if models else rules,
-            models=models,
-            clock=SystemClock(),
-            tokens=ServingKey(settings.home / "keys").token,
-            acts=act_asked,
-            options=Options(
-                pictures=settings.home / "charts",
-                grants=settings.grants.model_copy(update={"admin": settings.grants.admin | self._owner}),
-                second_person=settings.second_person,
-                quorum=settings.quorum,
-                runs_open=settings.runs == "workspace",
-                approval_lifetime=settings.approval_lifetime,
-                answer_s=settings.answer_s,
-                context_tokens=settings.context_tokens,
-                limits=TurnLimits(settings.turn_steps, settings.turn_tokens, settings.turn_usd, settings.turn_minutes),
-                edit_gap_s=edit_gaps_s(settings),
-                card_pace_s=settings.card_pace_s,
-                monitor=settings.monitor,
-                charged=bool(names),
-                advised=bool(names),
-                timings=self._timings,
-                listening=lambda: not any(feed.away for feed in self.feeds.values()),
-            ),
+            Surroundings(
+                stores=self.stores,
+                adapters=self.adapters,
+                engines=self.engines,
+                blobs=self.blobs,
+                bundles=PackedBundles(self.blobs),
+                charts=self.pool,
+                model=models.model(Preference()) if models else rules,
+                models=models,
+                clock=SystemClock(),
+                tokens=ServingKey(settings.home / "keys").token,
+                acts=act_asked,
+                options=Options(
+                    pictures=settings.home / "charts",
+                    grants=settings.grants.model_copy(update={"admin": settings.grants.admin | self._owner}),
+                    second_person=settings.second_person,
+                    quorum=settings.quorum,
+                    runs_open=settings.runs == "workspace",
+                    approval_lifetime=settings.approval_lifetime,
+                    answer_s=settings.answer_s,
+                    context_tokens=settings.context_tokens,
+                    limits=TurnLimits(
+                        settings.turn_steps, settings.turn_tokens, settings.turn_usd, settings.turn_minutes
+                    ),
+                    edit_gap_s=edit_gaps_s(settings),
+                    card_pace_s=settings.card_pace_s,
+                    monitor=settings.monitor,
+                    charged=bool(names),
+                    advised=bool(names),
+                    timings=self._timings,
+                    listening=lambda: not any(feed.away for feed in self.feeds.values()),
+                ),
+            )
         )
         self._stack.push_async_callback(self.brain.close)
 

@@ -1,7 +1,7 @@
 """`trainyard chart FILE`: the curves of a file of metrics as a PNG, once or again and again while it grows.
 
-The way of a run's card without its run: rows into a pyramid, windows of it into `charts_render`. Owns the picture on
-the disk. Called by `bot.cli`.
+As for the card of a run, rows go into a pyramid, and windows of it to `charts_render`. Owns the picture on the disk.
+Called by `bot.cli`.
 """
 
 import asyncio

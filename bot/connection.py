@@ -12,7 +12,7 @@ from agent.ports import ChatAdapter
 
 
 class Failed(Protocol):
-    """Hears why a service broke, and after how many seconds it is started again."""
+    """Called with the reason why a service broke, and the seconds until it is started again."""
 
     def __call__(self, reason: str, *, retry_s: float) -> None: ...
 
@@ -42,7 +42,7 @@ class Connection:
         self._lost_at = self._lost_at or datetime.now(UTC)
 
     def resumed(self) -> None:
-        """The connection is there again, with all that was said meanwhile."""
+        """The connection is there again, and what was said meanwhile was delivered."""
         self._lost_at = None
 
     async def anew(self) -> datetime | None:

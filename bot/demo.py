@@ -63,8 +63,8 @@ def story_of(task: str, folder: Path) -> Story:
     made = subprocess.run(argv, capture_output=True, text=True, timeout=MAKE_S, check=False)
     if made.returncode:
         raise DemoFailed("writing its data", made.stderr.strip().splitlines()[-1])
-    told = json.loads(made.stdout)
-    return Story(told["request"], told["then"])
+    example = json.loads(made.stdout)
+    return Story(example["request"], example["then"])
 
 
 class DemoFailed(AppError):

@@ -20,9 +20,9 @@ class Line(logging.Formatter):
     @override
     def formatMessage(self, record: logging.LogRecord) -> str:
         fields = {"logger": record.name} | {name: value for name, value in vars(record).items() if name not in _OWN}
-        told = " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())
+        pairs = " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        return f"{at} {record.levelname.lower():<7} {record.message}  {told}"
+        return f"{at} {record.levelname.lower():<7} {record.message}  {pairs}"
 
     @override
     def format(self, record: logging.LogRecord) -> str:

@@ -253,7 +253,7 @@ def _by_run(found: Iterable[Mapping[str, Any]]) -> Runs:
 
 
 def _forward(rows: list[Row]) -> list[Row]:
-    """Exports with the newest row first are turned round."""
+    """The rows with the oldest first; some exports have the newest first."""
     steps = [row.step if row.step is not None else row.at for row in rows]
     return rows[::-1] if len(rows) > 1 and steps[0] > steps[-1] and steps == sorted(steps, reverse=True) else rows
 

@@ -1,8 +1,8 @@
 """Takes what people wrote while the bot could not hear them: after its start, and whenever a connection was made anew.
 
-Platforms keep what was said, so it is read back and stored like what is delivered; what was stored before is known by
-its keys and not answered twice. Clicks and slash commands cannot be read back; whoever made them saw that they failed.
-Nor can a person's first direct message on Discord, which lists none to bots.
+Platforms keep messages, so they are read back and stored like delivered ones; a message that was stored before is
+known by its keys and is not answered twice. Clicks and slash commands cannot be read back; whoever made them saw that
+they failed. Nor can a person's first direct message on Discord, which lists none to bots.
 """
 
 import asyncio

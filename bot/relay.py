@@ -28,7 +28,7 @@ async def relay(feed: EventFeed, service: RunService) -> None:
 
 
 async def _store(service: RunService, events: Sequence[WorkerEvent]) -> None:
-    """Try until they are stored, because a feed hands out an event once; one that breaks us harms no other."""
+    """Try until they are stored, as a feed gives an event once; one that raises an error does not stop the others."""
     while True:
         try:
             await service.take(events)

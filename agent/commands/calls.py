@@ -110,8 +110,8 @@ def _shown(value: object) -> str:
 
 def command_answer(answer: str) -> str:
     """What people are told of the answer to a command's call."""
-    told: dict[str, Any] = json.loads(answer)
-    return str(told.get("error") or told.get("text") or "Done.")
+    result: dict[str, Any] = json.loads(answer)
+    return str(result.get("error") or result.get("text") or "Done.")
 
 
 async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher) -> Content | None:

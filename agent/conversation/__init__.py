@@ -1,1 +1,1 @@
-"""Sessions, turns, approvals, and what people are told meanwhile."""
+"""Sessions, turns and approvals, and the messages to people about them."""

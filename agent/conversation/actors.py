@@ -1,4 +1,7 @@
-"""Work of threads: of each one piece after the other, and no thread waits for another. Filled by the inbox router."""
+"""Queues of work, one for each thread: a thread's work is done in order, and no thread waits for another.
+
+Filled by the inbox router.
+"""
 
 import asyncio
 import logging
@@ -25,7 +28,7 @@ class Next(Enum):
 
 
 class Actor:
-    """Handles work of one thread in order, ends after a quiet time."""
+    """Handles the work of one thread in order; ends after some time without work."""
 
     def __init__(self, handle: Callable[[Work], Awaitable[None]], *, ended: Callable[[], object]) -> None:
         """`ended` is called in the moment from which nothing more is taken."""
@@ -42,11 +45,11 @@ class Actor:
         self._quiet.clear()
 
     def first(self) -> Work | None:
-        """What comes next, which stays there."""
+        """The next piece of work, which stays in the queue."""
         return self._waiting[0] if self._waiting else None
 
     def take(self) -> Work:
-        """What comes next, which nothing else gets."""
+        """The next piece of work, taken out of the queue."""
         return self._waiting.popleft()
 
     @property
@@ -68,7 +71,7 @@ class Actor:
             self._ended()
 
     async def _comes(self) -> bool:
-        """Wait for work; False after a quiet time."""
+        """Wait for work; False after some time without any."""
         while not self._waiting:
             self._came.clear()
             try:
@@ -104,7 +107,7 @@ class Actors:
         self._by_thread: dict[str, Actor] = {}
 
     def put(self, thread: Thread, work: Work) -> None:
-        """Let it wait for what the thread has already."""
+        """Add a piece of work behind what the thread has already."""
         key = thread.key
         if key not in self._by_thread:
             self._by_thread[key] = Actor(self._handle, ended=lambda: self._by_thread.pop(key, None))

@@ -23,7 +23,7 @@ ATTACHED = (
 
 
 class AttachedFiles:
-    """Takes them from the adapters."""
+    """Downloads attached files through the adapters."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Words of people that cannot be stored now, since the disk is full or the database away: kept until they are.
+"""Keeps words of people in memory while they cannot be stored: the disk is full, or the database does not answer.
 
-Not every platform delivers again what was not acknowledged. Lost with the process, which is why nothing in here counts
-as accepted. Called by the sessions.
+Not every platform delivers again what was not acknowledged. What is kept here is lost with the process, so it does not
+count as accepted. Called by the inbox router.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Backlog:
             raise
 
     async def close(self) -> None:
-        """Give up."""
+        """Stop trying."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

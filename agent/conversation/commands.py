@@ -1,4 +1,4 @@
-"""Commands of people, typed or from a button: done at once, beside others where they may take long, or asked about."""
+"""Carries out commands of people, typed or from a button, or asks people about them first."""
 
 from collections.abc import Sequence
 
@@ -58,7 +58,7 @@ class CommandService:
         """Carry out a command that may take long, which people may end meanwhile.
 
         Raises:
-            Conflict: they did.
+            Conflict: people ended it.
         """
         with self._turns.controlled(item.inbound.thread, item.inbound.person) as control:
             try:

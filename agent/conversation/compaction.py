@@ -1,7 +1,8 @@
 """Keeps a conversation within what its model can read.
 
-First old results of tools are put away, then a summary by the model stands for what was said, as one stored row. The
-thread is told in a line. Called by the turn loop before each step and after an overflow, and by the command `compact`.
+First old results of tools are left out, then earlier messages are replaced by a summary that the model writes, stored
+as one row. A line in the thread says so. Called by the turn loop before each step and after an overflow, and by the
+command `compact`.
 """
 
 from dataclasses import replace
@@ -86,14 +87,14 @@ class Compactor:
             return
         upto = summarised_upto(talk, keep_tokens=keep)
         if old := _old(talk, upto) - _old(replace(talk, history=list(task_of(talk))), upto):
-            told = SUMMARISED.format(messages=counted(old, "message"))
+            notice = SUMMARISED.format(messages=counted(old, "message"))
             made = replace(made, upto=upto, summary=await self._summary(turn, talk, upto, read))
-            await self._store(turn, talk, made, told)
+            await self._store(turn, talk, made, notice)
         if overflowed and _read_tokens(talk, window) > ROOM_SHARE * read:
             await self._shorten(turn, talk, window, most_tokens=int(ROOM_SHARE * read))
 
     async def _shorten(self, turn: Turn, talk: Conversation, window: int, *, most_tokens: int) -> None:
-        """Leave out the middle of what no summary can stand for: the request, and results that nobody has read yet."""
+        """Leave out the middle of messages that must not be summarised: the request, and results not read yet."""
         while _read_tokens(talk, window) > most_tokens and talk.longest_share > LEAST_SHARE:
             talk.longest_share /= 2
         await self._delivery.put(f"shortened:{turn.id}", turn.thread, Content(text=SHORTENED), urgent=True)
@@ -105,8 +106,8 @@ class Compactor:
         if not count:
             return NOTHING
         summary = await self._summary(turn, talk, upto, self.window(talk))
-        told = COMPACTED.format(messages=counted(count, "message"))
-        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), told, key=key)
+        notice = COMPACTED.format(messages=counted(count, "message"))
+        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), notice, key=key)
         return ""
 
     async def _summary(self, turn: Turn, talk: Conversation, upto: int, window: int) -> str:
@@ -126,13 +127,13 @@ class Compactor:
                 await self._bills.add(turn, reply)
         return text or in_short(talk, upto=upto)
 
-    async def _store(self, turn: Turn, talk: Conversation, made: Compaction, told: str) -> None:
-        await self.store(turn.session_id, turn.thread, made, told)
+    async def _store(self, turn: Turn, talk: Conversation, made: Compaction, notice: str) -> None:
+        await self.store(turn.session_id, turn.thread, made, notice)
         talk.compaction = made
 
-    async def store(self, session_id: str, thread: Thread, made: Compaction, told: str, *, key: str = "") -> None:
+    async def store(self, session_id: str, thread: Thread, made: Compaction, notice: str, *, key: str = "") -> None:
         """Let models read this of a session from now on, and tell its thread, under `key` where it has one."""
-        await self._conversations.compact(session_id, made, thread=thread, text=told, key=key)
+        await self._conversations.compact(session_id, made, thread=thread, text=notice, key=key)
         self._delivery.wake(thread.key)
 
 

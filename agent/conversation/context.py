@@ -1,4 +1,4 @@
-"""What of a conversation a model reads, and how long that is.
+"""Which part of a conversation a model reads, and how many tokens that has.
 
 Pure: messages and a compaction in, messages out. Messages are cut apart only where every call has its answer.
 """
@@ -33,7 +33,7 @@ class Conversation:
 
     @classmethod
     def of(cls, context: Context) -> "Conversation":
-        """As it is stored."""
+        """The conversation as the store gives it."""
         return cls(list(context.history), context.files, context.compaction, context.preference)
 
 
@@ -44,7 +44,7 @@ def since_request(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
 
 
 def task_of(talk: Conversation) -> Sequence[ModelMessage]:
-    """What people said in the turn at work, which no summary stands for."""
+    """What people said in the present turn; it is never summarised."""
     return [said for said in since_request(talk.history) if said.role is Role.USER]
 
 
@@ -71,7 +71,7 @@ def _tools_by_call(history: Sequence[ModelMessage]) -> Mapping[str, str]:
 
 
 def _put_away(said: ModelMessage, made: Compaction, tools: Mapping[str, str]) -> ModelMessage:
-    """A result of a tool that was put away, as where it can be read again."""
+    """The note in place of a tool's result that was left out: where the result can be read again."""
     if said.role is not Role.TOOL or not 0 < said.id <= made.cleared:
         return said
     length = said.cut_chars or len(said.text)

@@ -69,7 +69,7 @@ class Decisions:
         """Decide an approval, or change what it asks.
 
         Raises:
-            BadRequest: a dialog came back empty.
+            BadRequest: the dialog was sent without text.
         """
         text, person = " ".join(click.text.split()), item.inbound.person
         if click.action == CHANGE:
@@ -128,7 +128,7 @@ class Decisions:
         return own[0] if said.changes or await self._counts(inbound, own[0]) else await self._asked_again(own, NOT_SEEN)
 
     async def _counts(self, inbound: Inbound, approval: Approval) -> bool:
-        """Whether the card stood there when this was written; what is not open any more is not for this to say."""
+        """Whether the card was shown before this was written; true for a closed question, which `decide` refuses."""
         if approval.state is not ApprovalState.PENDING or not await self._approvals.may_decide(
             approval, inbound.person
         ):

@@ -26,7 +26,7 @@ def said_in(recording: Recording) -> int:
 
 
 def as_markdown(recording: Recording) -> str:
-    """A paragraph an event; what says nothing has none."""
+    """One paragraph for each event that has something to read."""
     return "\n\n".join(filter(None, map(_paragraph, recording.events))) + "\n"
 
 
@@ -57,7 +57,7 @@ def _question(event: QuestionAsked | ApprovalAsked) -> str:
 
 
 def what_became(event: ApprovalAct | Compacted | TurnEnded) -> str:
-    """One line; empty for the end of a turn that its answer says."""
+    """A line about the event; empty for the end of a turn with an answer."""
     match event:
         case Compacted(summary=summary):
             return f"Summary of what was said so far: {summary}" if summary else "A fresh start."

@@ -1,4 +1,4 @@
-"""What is so in a thread now: never remembered, so that it survives every compaction and is never old."""
+"""The present facts of a thread (runs, files, open questions), read anew at each step and never stored."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ MOST_FILES, MOST_RUNS = 30, 8
 
 
 class FactsInWords:
-    """Reads them from the store at each step."""
+    """Reads the facts and puts them into sentences."""
 
     def __init__(self, store: ThreadFacts, clock: Clock) -> None:
         """The clock says what time it is."""
@@ -24,17 +24,17 @@ class FactsInWords:
     async def read(self, turn: Turn, files: Sequence[DatasetRef]) -> str:
         """The facts in sentences; what people chose as a name stands in quotes."""
         now = await self._store.now(turn.session_id, turn.thread, most_runs=MOST_RUNS)
-        told = [f"It is {self._clock.now():%A, %Y-%m-%d %H:%M} UTC."]
+        lines = [f"It is {self._clock.now():%A, %Y-%m-%d %H:%M} UTC."]
         if files:
-            told.append(f"Files in this thread, newest first: {_quoted(file.name for file in files[:MOST_FILES])}.")
-        told += [
+            lines.append(f"Files in this thread, newest first: {_quoted(file.name for file in files[:MOST_FILES])}.")
+        lines += [
             _run_words(run)
             for run, home in now.runs
             if may_read(turn.person, here=turn.thread, home=home, workspace=False)
         ]
-        told += [f"Approval {approval.id} of {approval.tool} waits for people." for approval in now.approvals]
-        told += [f"This question waits: {_quoted([of.text])}." for of in now.questions]
-        return " ".join(told)
+        lines += [f"Approval {approval.id} of {approval.tool} waits for people." for approval in now.approvals]
+        lines += [f"This question waits: {_quoted([of.text])}." for of in now.questions]
+        return " ".join(lines)
 
 
 def _run_words(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""The question under a turn that ended before its answer: whether it should go on.
+"""The question whether a turn that ended before its answer should go on.
 
 Its buttons are answered once, by the first click on either; then they are gone and the card says who decided. Called by
 the inbox router.
@@ -26,7 +26,7 @@ def go_on_card(turn_id: str, after: int) -> Card:
 
 
 def answered_once(inbound: Inbound) -> Inbound:
-    """A click on such a card is the same act as every other click of its person on it."""
+    """The act with a key that is the same for every click of a person on this card, so that one counts."""
     if isinstance(inbound.act, Clicked) and inbound.act.action in {CONTINUE, LEAVE}:
         return inbound.model_copy(update={"twin": f"go on:{inbound.act.subject}:{inbound.person.key}"})
     return inbound

@@ -12,7 +12,7 @@ from agent.stores import InboxItem, Turn, TurnKind
 
 
 def item_id(work: Work) -> int:
-    """Of the inbox item that it is, or that it began with."""
+    """The id of the inbox item that this work is, or that its turn began with."""
     return work.id if isinstance(work, InboxItem) else work.inbox_id
 
 
@@ -60,7 +60,7 @@ def steers(inbound: Inbound, turn: Turn) -> bool:
 
 
 def whisper_for(item: InboxItem) -> Whisper | None:
-    """Clicks and slash commands are answered to their person alone."""
+    """The person who alone gets the answer to a click or slash command; None for other acts."""
     inbound = item.inbound
     if isinstance(inbound.act, Clicked) or inbound.reply_handle:
         return Whisper(inbound.person.id, inbound.reply_handle)
@@ -68,6 +68,6 @@ def whisper_for(item: InboxItem) -> Whisper | None:
 
 
 def was_away(away: Away) -> str:
-    """A line that says so."""
+    """The line that says when the bot was away."""
     form = "%H:%M" if away.since.date() == away.until.date() else "%d %b %H:%M"
     return f"I was away from {away.since:{form}} to {away.until:{form}} UTC. Here is what I missed."

@@ -42,7 +42,7 @@ class _CutOffError(Exception):
 
 
 class TurnLoop:
-    """Carries turns through."""
+    """Carries out turns."""
 
     def __init__(  # noqa: PLR0913 - the loop joins these parts
         self,
@@ -93,7 +93,7 @@ class TurnLoop:
                 return
 
     async def _say_stopped(self, turn: Turn, control: TurnControl) -> None:
-        """Where somebody ended a turn that waits for people by now: that the rest was ended, and what was not."""
+        """If somebody ended a turn that waits for people, say that the rest ended and the question stays open."""
         if control.by is not None:
             text = STILL_WAITS.format(control.by.shown)
             await self._delivery.put(f"stopped:{turn.id}", turn.thread, Content(text=text), urgent=True)
@@ -204,7 +204,7 @@ class TurnLoop:
         return reply or ModelReply("The language model ended without an answer. Ask again.", (), "none")
 
     def _cut_off(self, go_on: Card, said: str, control: TurnControl) -> Content:
-        """What stays of an answer that was ended, and why."""
+        """The content of an answer that was ended: the words so far, and why it ended."""
         if control.by is not None:
             done = "".join(f" `{tool}` was finished first." for tool in control.finished)
             return Content(text=f"{said.rstrip()}\n\n_Stopped by {control.by.shown}.{done}_".lstrip())

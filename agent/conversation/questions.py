@@ -73,8 +73,8 @@ class QuestionService:
     async def answer(self, item: InboxItem, question: Question, words: str, files: Sequence[AttachedFile]) -> Turn:
         """Take an answer; the turn that goes on. Raises `Conflict` where there was one before."""
         person = item.inbound.person
-        told = json.dumps({"text": f"{person.shown} answered: {words}"}, ensure_ascii=False)
-        said = ModelMessage(Role.TOOL, told, call_id=question.call_id, steers=person.key, files=tuple(files))
+        text = json.dumps({"text": f"{person.shown} answered: {words}"}, ensure_ascii=False)
+        said = ModelMessage(Role.TOOL, text, call_id=question.call_id, steers=person.key, files=tuple(files))
         turn = await self._close(question, said, f"{person.shown}: {words}", item_id=item.id)
         if turn is None:
             raise Conflict("This question was answered before, or has expired.")
@@ -101,7 +101,7 @@ class QuestionService:
         return [turn for turn in going_on if turn is not None]
 
     async def drop(self, questions: Sequence[Question], why: str) -> None:
-        """Close questions unanswered and end their turns, as people want no more of them."""
+        """Close questions without an answer and end their turns."""
         for question in questions:
             said = ModelMessage(Role.TOOL, json.dumps({"text": why}), call_id=question.call_id)
             turn = await self._close(question, said, why)

@@ -1,4 +1,4 @@
-"""What people do, without the secrets in it: taken out before anything is stored, and what they are told of it."""
+"""Takes secrets out of what people send before it is stored, and has the warning about them."""
 
 from agent.domain.inbound import Clicked, Commanded, Inbound, Said
 from agent.domain.redaction import without_secrets

@@ -4,14 +4,13 @@ from agent.conversation.items import whisper_for
 from agent.conversation.redacted import PASTED
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
+from agent.domain.session_events import COMMAND_KEY
 from agent.ports import Whisper
 from agent.stores import InboxItem
 
-COMMAND_KEY = "command:{}"  # of an answer, by the item that it answers
-
 
 class Replies:
-    """Stores them for delivery; a second one under the same key replaces the first."""
+    """Stores answers for delivery; a second one under the same key replaces the first."""
 
     def __init__(self, delivery: OutboxDelivery) -> None:
         """`delivery` posts them."""

@@ -2,7 +2,7 @@
 
 No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; a command that may
 take long holds up none but those of its kind, and what becomes a turn keeps its order there. Owns the life of an inbox
-item: stored, handled, done. Bugs stop here: they get an id in the thread and a traceback in the log.
+item: stored, handled, done. Bugs are caught here: the thread gets an id and the log a traceback.
 """
 
 import asyncio
@@ -230,7 +230,7 @@ class InboxRouter:
                 return Next.AS_TURN
 
     async def _hear(self, item: InboxItem, said: Said) -> Next:
-        """Take words as a command, as the end of an answer, as an answer to a question, or else as a turn's."""
+        """Read words as a command, as the end of an answer, or as an answer to a question; else a turn takes them."""
         inbound = item.inbound
         if not (inbound.mentions_bot or await self._is_ours(inbound.thread)):
             await self._inbox.forget(item.id)  # a thread of others
@@ -265,10 +265,10 @@ class InboxRouter:
         return True
 
     async def _admits(self, item: InboxItem) -> bool:
-        """Whether this person may talk to the bot; words that do not name it are passed over in silence.
+        """Whether this person may talk to the bot; words that do not name it are ignored.
 
         Raises:
-            NotAllowed: they do, and it is answered.
+            NotAllowed: the words name the bot, so the refusal is shown.
         """
         inbound = item.inbound
         if self._members.open or isinstance(inbound.act, Noticed):

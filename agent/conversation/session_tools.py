@@ -1,7 +1,7 @@
 """Tools over a whole conversation, for commands alone: a fresh start, undo, compact, export, continuing, forgetting."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -18,7 +18,7 @@ from agent.domain.policy import Effect
 from agent.ports import ModelMessage
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Compaction, Conversations, Sessions, Turn
-from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool, Toolset
 
 EMPTY = "Nothing was said in this conversation yet."
 FRESH = "_A fresh start: of what was said so far I read nothing any more. `resume {}` brings it back._"
@@ -47,7 +47,7 @@ class ForgetArguments(Arguments):
 
 
 class SessionTools:
-    """The commands' tools."""
+    """The tools of this family."""
 
     def __init__(
         self,
@@ -58,16 +58,16 @@ class SessionTools:
         artifacts: ArtifactWriter,
         delivery: OutboxDelivery,
         *,
-        effect: Callable[[str], Effect],
+        beside: Sequence[Toolset],
     ) -> None:
-        """`effect` is that of a tool by its name."""
+        """`beside` are all other families of tools, whose effects `undo` names."""
         self._sessions = sessions
         self._conversations = conversations
         self._compactor = compactor
         self._questions = questions
         self._artifacts = artifacts
         self._delivery = delivery
-        self._effect = effect
+        self._effects = {tool.name: tool.effect for family in (*beside, self) for tool in family.tools()}
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations; a model is offered none of them."""
@@ -113,14 +113,14 @@ class SessionTools:
         made = (await self._conversations.context(caller.session_id)).compaction
         if newest <= made.upto:
             raise Conflict("The last turn is part of a summary, or from before a fresh start; it cannot be taken out.")
-        await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, told=self._undone)
+        await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, notice=self._undone)
         self._delivery.wake(caller.thread.key)
         return Result("")
 
     def _undone(self, turn: Sequence[ModelMessage]) -> str:
         text, done = (
             f"I forgot the last turn: “{turn[0].text[:100]}”, with all that was said in it.",
-            self._effects(turn),
+            self._changes(turn),
         )
         return "\n".join((text, "What was done in it stays done:", *done)) if done else text
 
@@ -168,16 +168,20 @@ class SessionTools:
             raise NotFound(EMPTY)
         return found
 
-    async def _compact(self, caller: Caller, made: Compaction, told: str) -> None:
-        await self._compactor.store(caller.session_id, caller.thread, made, told, key=caller.act)
+    async def _compact(self, caller: Caller, made: Compaction, notice: str) -> None:
+        await self._compactor.store(caller.session_id, caller.thread, made, notice, key=caller.act)
 
-    def _effects(self, turn: Sequence[ModelMessage]) -> list[str]:
+    def _changes(self, turn: Sequence[ModelMessage]) -> list[str]:
         """What calls of a turn did that is not undone with it."""
         tools = {call.id: call.name for said in turn for call in said.calls}
         lines = []
         for said in turn:
             name = tools.get(said.call_id, "")
             answer = json.loads(said.text) if name and said.text.startswith("{") else {}
-            if name and self._effect(name) is not Effect.READ and not {"error", "approval"} & answer.keys():
+            if (
+                name
+                and self._effects.get(name, Effect.READ) is not Effect.READ
+                and not {"error", "approval"} & answer.keys()
+            ):
                 lines.append(f"- `{name}`: {str(answer.get('text', ''))[:200]}")
         return lines

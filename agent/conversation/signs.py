@@ -1,6 +1,6 @@
 """Shows people that the bot is at work: from the first moment of a request until its answer is stored.
 
-A sign is no message: it is not stored, and that it cannot be shown matters to nobody.
+A sign is not stored as a message. If it cannot be shown, the work goes on without it.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Whether a call of a model may come of words that are not its person's own: of others, or of what the model read.
+"""Whether words of others may be behind a call of a model: of other people, or in what the model read.
 
-Pure: what a model has before it in, a verdict out. Called by tool calls; what follows of it is the dispatcher's.
+Pure. Called by tool calls; the dispatcher decides what follows.
 """
 
 from collections.abc import Callable

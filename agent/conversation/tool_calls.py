@@ -39,7 +39,7 @@ CANCELLED = '{"text": "People stopped this turn before the call had ended. It on
 
 
 class ToolCalls:
-    """The way from a turn to the dispatcher."""
+    """Takes the calls of a turn to the dispatcher."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class ToolCalls:
         return None
 
     async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:
-        """What a tool has for people's eyes: its card and its files."""
+        """Show people the card and the files of a result."""
         if result.card is not None or result.files:
             text = "" if result.card else result.text
             content = Content(text=text, card=result.card, files=result.files)

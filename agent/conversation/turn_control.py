@@ -1,4 +1,4 @@
-"""What people do to a turn that is being carried out: they end it, or say something that it hears at its next step.
+"""How people act on a turn while it is carried out: they end it, or say something that its next step reads.
 
 Made by the inbox router for each time that a turn is carried out; lost with the process, as nothing in here is needed
 to go on.
@@ -18,7 +18,7 @@ Hear = Callable[[Turn], Awaitable[Sequence[ModelMessage]]]
 
 
 class TurnControl:
-    """The router's hand on one turn. `by` is who ended it."""
+    """Lets the router end or steer one turn. `by` is who ended it."""
 
     def __init__(self, person: Person, hear: Hear) -> None:
         """`person` is whose turn it is; `hear` takes what people have said since and stores it as part of the turn."""
@@ -51,7 +51,7 @@ class TurnControl:
 
     @contextlib.contextmanager
     def finishing(self, tool: str) -> Iterator[None]:
-        """A tool that changes something is at work, so it is waited for whatever people say."""
+        """While the block lasts, a tool changes something and is waited for, also where people end the turn."""
         self.finishes.append(tool)
         try:
             yield

@@ -85,7 +85,7 @@ class Turns:
 
     @contextlib.contextmanager
     def controlled(self, thread: Thread, person: Person) -> Iterator[TurnControl]:
-        """What is carried out meanwhile in this thread, for this person, can be ended."""
+        """While the block lasts, people can end what is carried out in this thread for this person."""
         heard: list[int] = []
         control = self._control(person, heard)
         self._answering.setdefault(thread.key, []).append(control)
@@ -99,7 +99,7 @@ class Turns:
                 self._ended(item_id)
 
     def _control(self, person: Person, heard: list[int]) -> TurnControl:
-        """Over a turn of this person's; `heard` gets the inbox items that become part of it."""
+        """The control of a turn of this person; `heard` gets the inbox items that become part of it."""
         return TurnControl(person, partial(self._hear, heard))
 
     async def _begin(self, item: InboxItem, kind: TurnKind, control: TurnControl) -> None:

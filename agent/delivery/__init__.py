@@ -1,1 +1,1 @@
-"""The way out: makes messages of a thread equal to what should stand there."""
+"""Outgoing messages: makes each thread show what the outbox says."""

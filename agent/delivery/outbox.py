@@ -1,4 +1,4 @@
-"""Delivers the outbox: makes what stands in a thread equal to what should stand there.
+"""Delivers the outbox: makes each thread show what the outbox says.
 
 One sender per thread keeps the order; a message that fails again and again lets others pass, and a failed edit holds up
 nobody. A post whose outcome is unknown (a crash or a time-out after it was sent) is looked for by its key before it is
@@ -37,7 +37,7 @@ class _Trouble:
     broke: int = 0
 
     def again(self, now_s: float, told_s: float) -> None:
-        """Wait twice as long as the last time, and no less than the other side told."""
+        """Wait twice as long as the last time, and at least as long as the platform asked."""
         step_s = min(2 * self.wait_s, LONGEST_WAIT_S) or FIRST_WAIT_S
         self.wait_s = max(step_s, told_s)
         self.until_s = now_s + self.wait_s
@@ -54,7 +54,7 @@ class _Reduced:
 
 
 class OutboxDelivery:
-    """The way out. `gap_s` is the shortest time between two edits of one message that is not urgent, per platform."""
+    """Sends and edits messages. `gap_s` by platform is the shortest time between two edits that are not urgent."""
 
     def __init__(
         self, outbox: Outbox, adapters: Mapping[str, ChatAdapter], clock: Clock, *, gap_s: Mapping[str, float]
@@ -89,7 +89,7 @@ class OutboxDelivery:
         return post.content if post else None
 
     def wake(self, thread_key: str) -> None:
-        """There is something to deliver in a thread."""
+        """Have the sender of a thread look for something to deliver."""
         if thread_key not in self._senders:
             news = asyncio.Event()
             task = asyncio.create_task(self._deliver(thread_key, news), name=f"courier {thread_key}")
@@ -282,7 +282,7 @@ class OutboxDelivery:
             raise
 
     async def _edit(self, adapter: ChatAdapter, post: Post, ref: MessageRef) -> MessageRef:
-        """Edit; what somebody deleted comes again only with news that matter, under a key that finds it again."""
+        """Edit a message. One that somebody deleted is posted again only when its content is urgent."""
         try:
             return await adapter.edit(post.thread, ref, post.content)
         except NotFound:
@@ -344,7 +344,7 @@ class LiveReply:
         await self._outbox.sent(self.key, ref, shown=version)
 
     def let_go(self) -> None:
-        """Nothing of it outlives its turn."""
+        """Stop the stream at the end of its turn."""
         if self._noting is not None and not self._writing:
             self._noting.cancel()
 

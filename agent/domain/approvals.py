@@ -9,6 +9,7 @@ from enum import StrEnum
 from pydantic import Field, JsonValue
 
 from agent.domain.content import Card
+from agent.domain.ids import new_ulid
 from agent.domain.value import Value
 
 SHOWN_DIGEST_CHARS = 16
@@ -131,3 +132,16 @@ def decided_again(card: Card, approval_id: str, decided: Card) -> Card:
     return card.model_copy(
         update={"buttons": buttons, "footer": footer, "tone": card.tone if buttons else decided.tone}
     )
+
+
+def sealed(approval: Approval) -> Approval:
+    """The question with a new digest over what it asks."""
+    digest = digest_of(
+        tool=approval.tool,
+        arguments=approval.arguments,
+        requester=approval.requester,
+        session_id=approval.session_id,
+        expires_at=approval.expires_at,
+        nonce=new_ulid(),
+    )
+    return approval.model_copy(update={"digest": digest})

@@ -17,11 +17,12 @@ from agent.domain.errors import BadData
 from agent.domain.value import Value
 
 VERSION = 1
+COMMAND_KEY = "command:{}"  # of the answer to a command without a turn, by the inbox item that it answers
 TOOL_CARD_KEY = "card:{}:{}"  # of the card that a tool shows, by turn, and by call or the name that the tool gives it
 
 
 class Event(Value):
-    """What all have: the turn, and the time where one is stored, in UTC."""
+    """What all have: the turn (empty for a command that made none), and the time where one is stored, in UTC."""
 
     turn: str
     at: datetime | None = None
@@ -173,10 +174,10 @@ def recording_of(lines: Iterable[str]) -> Recording:
 
 def _portable(event: SessionEvent) -> dict[str, Any]:
     """An event as JSON, without what it leaves unsaid; of a picture the name stays, not its place on this machine."""
-    told = {"kind": event.kind, **event.model_dump(mode="json", exclude_defaults=True)}
-    if picture := told.get("card", {}).get("picture"):
+    fields = {"kind": event.kind, **event.model_dump(mode="json", exclude_defaults=True)}
+    if picture := fields.get("card", {}).get("picture"):
         picture["path"] = PurePath(picture["path"]).name
-    return told
+    return fields
 
 
 def _header(line: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ from agent.stores import Allowances
 
 
 class AllowanceService:
-    """Keeps them, and says which one covers a job."""
+    """Stores allowances, and says which one covers a job."""
 
     def __init__(self, allowances: Allowances, clock: Clock, *, in_force: bool) -> None:
         """Not `in_force`: the settings want a second person or several, so that nothing is approved by itself."""
@@ -26,7 +26,7 @@ class AllowanceService:
         self.in_force = in_force
 
     async def of(self, session_id: str) -> Sequence[tuple[Allowance, float]]:
-        """Those of a session, each with the dollars that it has paid for or set aside."""
+        """The allowances of a session, each with the dollars that runs under it used or may still use."""
         found = await self._allowances.of(session_id)
         return [(one, await self._allowances.spent_usd(one.id)) for one in found]
 
@@ -45,11 +45,11 @@ class AllowanceService:
         )
 
     async def end(self, session_id: str) -> None:
-        """Ask about everything again."""
+        """Remove the allowances of a session, so that people are asked about everything again."""
         await self._allowances.end(session_id)
 
     async def covering(self, session_id: str, tool: str, spec: dict[str, JsonValue]) -> Allowance | None:
-        """The one that covers a job of this tool; a job whose price nobody knows is under no cap."""
+        """The allowance that covers a job of this tool. A cap covers no job without a known price."""
         if not self.in_force:
             return None
         price = spec.get("price_usd")

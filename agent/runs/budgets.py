@@ -18,7 +18,7 @@ RAISED = "budget {} {}=…"
 
 
 class BudgetService:
-    """Compares what was used with what may be."""
+    """Compares what was used with the budgets."""
 
     def __init__(self, budgets: Budgets, clock: Clock, *, charged: bool = True) -> None:
         """The budgets themselves are kept in memory: nobody else sets them.
@@ -88,7 +88,7 @@ class BudgetService:
                 )
 
     async def _of(self, scope: Scope, key: str) -> Sequence[Budget]:
-        """The budgets of one key; of a person that has none of a unit, the one that everybody has."""
+        """The budgets of one key. A person without a budget in a unit has the one that is set for each person."""
         if self._known is None:
             self._known = await self._budgets.all()
         of_scope = [budget for budget in self._known if budget.scope is scope]

@@ -90,7 +90,7 @@ class Engines:
 
 
 async def _of_all(asked: Iterable[Coroutine[Any, Any, Sequence[HostInfo]]]) -> Sequence[HostInfo]:
-    """What those say that answer; one engine that is away does not hide the hosts of another."""
+    """The answers of all engines that answer; an engine that does not answer is left out."""
     found: list[HostInfo] = []
     away: list[TransientError] = []
     answers = await asyncio.gather(*asked, return_exceptions=True)

@@ -35,6 +35,7 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> Mode
             "calls": json.dumps([[call.id, call.name, call.arguments] for call in said.calls]) if said.calls else "",
             "call_id": said.call_id,
             "facts": _facts(said),
+            "at": datetime.now(UTC),
         },
     ).scalar_one()
     if said.whole:

@@ -220,13 +220,13 @@ class _Life:
 
         Of a supervisor that died, or an end that cannot be read, nobody knows the time: it counts as of a lost one.
         """
-        outcome, told = body.outcome, (event.at, event.seq)
+        outcome, reported = body.outcome, (event.at, event.seq)
         if not outcome.seconds:
             self._write()
             outcome = outcome.model_copy(update={"seconds": rows.as_attempt(self.own).heard_s})
         self._attempt["heard_at"] = self._at
         self._write()
-        rows.close_attempt(self._connection, self.row, self.own, outcome, at=self._at, ending=ending, told=told)
+        rows.close_attempt(self._connection, self.row, self.own, outcome, at=self._at, ending=ending, reported=reported)
         self._read()
 
     def _write(self) -> None:

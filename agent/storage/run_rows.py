@@ -162,14 +162,14 @@ def close_attempt(
     *,
     at: datetime,
     ending: Ending,
-    told: tuple[datetime, int] | None = None,
+    reported: tuple[datetime, int] | None = None,
 ) -> Verdict:
     """The attempt is over: its outcome, its GPUs, its time, and what becomes of its run, all at once.
 
     `row` and `own` are the run and the attempt as this transaction sees them; the caller holds the run's row. `at` is
-    our clock; `told` its host's, and the number of the event, where the end is the attempt's own word.
+    our clock; `reported` its host's, and the number of the event, where the end is the attempt's own word.
     """
-    ended_at, ended_seq = told or (at, None)
+    ended_at, ended_seq = reported or (at, None)
     verdict = ending(as_run(row), counted(connection, row, own.number), as_attempt(own), outcome)
     change_attempt(
         connection,
@@ -217,10 +217,10 @@ def _of_the_program_that_ran(
         return {}
     late = f"It was done before version {row.script} of its program could take over"
     said = f"{late}: this is what version {ran.version} made."
-    told = outcome.model_copy(update={"reason": " ".join(part for part in (outcome.reason, said) if part)})
+    noted = outcome.model_copy(update={"reason": " ".join(part for part in (outcome.reason, said) if part)})
     spec = as_run(row).spec.model_copy(update={"bundle_sha256": ran.bundle_sha256})
     return {
-        "outcome": wire.encode(told).decode(),
+        "outcome": wire.encode(noted).decode(),
         "spec": wire.encode(spec).decode(),
         "script": ran.version,
     }

@@ -1,16 +1,18 @@
-"""The events of a session, made of its rows: messages, approvals, questions, cards, compactions, states of turns."""
+"""The events of a session, made of its rows: messages, commands, approvals, questions, cards, compactions, turns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, String, cast, literal, select
 
 from agent import wire
 from agent.domain.content import Card, Content
-from agent.domain.inbound import Thread
+from agent.domain.inbound import Commanded, Inbound, Said, Thread
 from agent.domain.questions import Question
 from agent.domain.session_events import (
+    COMMAND_KEY,
     TOOL_CARD_KEY,
     ApprovalAct,
     ApprovalAsked,
@@ -27,7 +29,7 @@ from agent.domain.session_events import (
 )
 from agent.ports import ModelMessage, Role, ToolCall
 from agent.storage.conversations import as_message
-from agent.storage.tables import approval, audit_entry, compaction, message, outbox, question, turn
+from agent.storage.tables import approval, audit_entry, binding, compaction, inbox, message, outbox, question, turn
 from agent.stores import TurnKind, TurnState
 
 _BY = {TurnKind.ASKED: "words", TurnKind.COMMANDED: "command", TurnKind.NOTICED: "monitor"}
@@ -36,11 +38,12 @@ _BY = {TurnKind.ASKED: "words", TurnKind.COMMANDED: "command", TurnKind.NOTICED:
 def events_of(connection: Connection, session_id: str) -> list[SessionEvent]:
     """Everything that happened in a session, oldest first; none where there is no such session."""
     rows = connection.execute(
-        select(message, turn.c.person, turn.c.kind, turn.c.created_at, turn.c.state, turn.c.thread)
+        select(message, turn.c.person, turn.c.kind, turn.c.created_at, turn.c.state, turn.c.thread, turn.c.inbox_id)
         .join_from(message, turn, message.c.turn_id == turn.c.id)
         .where(message.c.session_id == session_id)
         .order_by(message.c.id)
     ).all()
+    commands = _commands(connection, session_id) if rows else []
     made = connection.execute(
         select(compaction).where(compaction.c.session_id == session_id).order_by(compaction.c.id)
     ).all()
@@ -48,13 +51,47 @@ def events_of(connection: Connection, session_id: str) -> list[SessionEvent]:
     last = {row.turn_id: row.id for row in rows}
     events: list[SessionEvent] = []
     for row in rows:
+        while commands and commands[0][0] < row.inbox_id:
+            events += commands.pop(0)[1]
         while compactions and _came_before(compactions[0], row):
             events.append(_compacted(compactions.pop(0), row.turn_id))
         events += turns[row.turn_id].events(row)
         if last[row.turn_id] == row.id:
             events += turns[row.turn_id].cards()
             events.append(TurnEnded(turn=row.turn_id, state=row.state))
-    return [*events, *(_compacted(left, rows[-1].turn_id) for left in compactions)]
+    events += (_compacted(left, rows[-1].turn_id) for left in compactions)
+    return [*events, *(event for _, of in commands for event in of)]
+
+
+def _commands(connection: Connection, session_id: str) -> list[tuple[int, list[SessionEvent]]]:
+    """Commands that made no turn and were answered in the thread, by their inbox item, oldest first."""
+    keys = [
+        row.thread_key
+        for row in connection.execute(select(binding.c.thread_key).where(binding.c.session_id == session_id)).all()
+    ]
+    key = literal(COMMAND_KEY.format("")) + cast(inbox.c.id, String)
+    query = (
+        select(inbox.c.id, inbox.c.payload, outbox.c.content)
+        .join(outbox, outbox.c.key == key)
+        .where(inbox.c.thread_key.in_(keys), inbox.c.payload != "", outbox.c.whisper.is_(None))
+        .order_by(inbox.c.id)
+    )
+    return [(row.id, _looked(row.payload, row.content)) for row in connection.execute(query).all()]
+
+
+def _looked(payload: str, answer: str) -> list[SessionEvent]:
+    """A command and its answer."""
+    inbound, content = wire.decode(Inbound, payload), wire.decode(Content, answer)
+    match inbound.act:
+        case Said(text=text):
+            words = text
+        case Commanded(words=said):
+            words = " ".join(("/train", *said))
+        case _:
+            return []
+    asked = Asked(turn="", at=inbound.at, by="command", person=inbound.person.shown, text=words)
+    words_of_bot = [Replied(turn="", text=content.text)] if content.text else []
+    return [asked, *words_of_bot, *([CardShown(turn="", card=content.card)] if content.card else [])]
 
 
 def _came_before(made: Row[Any], said: Row[Any]) -> bool:
@@ -86,6 +123,7 @@ class _Turn:
             case Role.TOOL:
                 yield ToolAnswered(
                     turn=self.id,
+                    at=row.at,
                     call=said.call_id,
                     tool=self.tools.get(said.call_id, ""),
                     text=said.text,
@@ -93,7 +131,7 @@ class _Turn:
                 )
                 yield from self.cards(said.call_id)
             case _:
-                yield from self._reply(said)
+                yield from self._reply(said, row.at)
 
     def cards(self, *posts: str) -> Iterator[SessionEvent]:
         """Cards that are not given yet: of these posts, else all."""
@@ -104,18 +142,19 @@ class _Turn:
     def _words(self, said: ModelMessage, row: Row[Any]) -> SessionEvent:
         files, person = tuple(file.name for file in said.files), said.speaker or "somebody"
         if said.steers:
-            return Steered(turn=self.id, person=person, text=said.text, files=files)
+            return Steered(turn=self.id, at=row.at, person=person, text=said.text, files=files)
         person = "the monitor" if said.noticed else person
         by = _BY[TurnKind(row.kind)]
         return Asked.model_validate(
             {"turn": self.id, "at": row.created_at, "by": by, "person": person, "text": said.text, "files": files}
         )
 
-    def _reply(self, said: ModelMessage) -> Iterator[SessionEvent]:
-        yield Replied(turn=self.id, text=said.text, model=said.model, tokens=said.tokens, cost_usd=said.cost_usd)
+    def _reply(self, said: ModelMessage, at: datetime | None) -> Iterator[SessionEvent]:
+        took = {"model": said.model, "tokens": said.tokens, "cost_usd": said.cost_usd}
+        yield Replied.model_validate({"turn": self.id, "at": at, "text": said.text, **took})
         for call in said.calls:
             self.tools[call.id] = call.name
-            yield ToolCalled(turn=self.id, call=call.id, tool=call.name, arguments=call.arguments)
+            yield ToolCalled(turn=self.id, at=at, call=call.id, tool=call.name, arguments=call.arguments)
             yield from self._people(call)
 
     def _people(self, call: ToolCall) -> Iterator[SessionEvent]:

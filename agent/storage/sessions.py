@@ -45,9 +45,9 @@ class SqlSessions:
         return None if row is None else (as_turn(row), int(row.message_id))
 
     async def undo(
-        self, turn_id: str, *, thread: Thread, key: str, told: Callable[[Sequence[ModelMessage]], str]
+        self, turn_id: str, *, thread: Thread, key: str, notice: Callable[[Sequence[ModelMessage]], str]
     ) -> None:
-        """Take a turn out of what models read, and show what is `told` of its messages, in one transaction.
+        """Take a turn out of what models read, and show what is `notice` of its messages, in one transaction.
 
         Raises `Conflict` while it has not ended.
         """
@@ -62,7 +62,7 @@ class SqlSessions:
         def store(connection: Connection) -> None:
             if connection.execute(change.values(state=TurnState.UNDONE)).rowcount != 1:
                 raise Conflict(BUSY)
-            text = told([as_message(row) for row in connection.execute(query).all()])
+            text = notice([as_message(row) for row in connection.execute(query).all()])
             put_post(connection, key, thread, Content(text=text), whisper=None, urgent=True)
 
         await self._database.write(store)

@@ -104,6 +104,7 @@ message = Table(
     Column("calls", Text, nullable=False),
     Column("call_id", String(255), nullable=False),
     Column("facts", Text, nullable=False, server_default=""),  # files, refused, model, offers
+    Column("at", Moment),  # None: stored before there were times
     Index(None, "session_id"),
 )
 

@@ -1,4 +1,4 @@
-"""The tool about what is approved by itself in this thread: what is, up to which cap, and none any more."""
+"""The tool that shows and sets what is approved by itself in this thread, and up to which price."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ NOT_YOURS = "You may not start what costs, so you cannot let me do it unasked."
 
 
 class AutoArguments(Arguments):
-    """Nothing said: what is approved by itself."""
+    """Without arguments the tool shows what is approved by itself."""
 
     usd: float | None = Field(None, ge=0, le=1e6, description="Dollars in all that may be spent unasked.")
     off: bool = Field(False, description="Ask about everything again.")

@@ -1,4 +1,4 @@
-"""What a model answered, in words and as a card; every kind of answer has its own. Called by `agent.tools.data`."""
+"""The answers of a finished model in words and as a card, by kind of answer. Called by `agent.tools.data`."""
 
 import base64
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ def predictions_card(run: Run, predictions: Predictions, dataset: DatasetRef | N
 
 
 def predictions_picture(run: Run, predictions: Predictions) -> PictureSpec | None:
-    """The answers as a picture, where they are of a kind that is seen better than read."""
+    """The answers as a picture, for kinds of answers that a picture shows better than words."""
     seen = [row for row in predictions.rows[:MOST_IMAGES] if isinstance(row, OfImage) and row.thumbnail]
     if seen:
         tiles = tuple(Tile(base64.b64decode(row.thumbnail), _caption(row), boxes=_drawn(row)) for row in seen)

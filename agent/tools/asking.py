@@ -37,7 +37,7 @@ class MoreArguments(Arguments):
 
 
 class Asking:
-    """What a model says through tools instead of words, and what it reads again."""
+    """The tools of this family: a question, a checklist, and reading on in a long result."""
 
     def __init__(self, conversations: Conversations) -> None:
         """`conversations` have the whole results of tools."""
@@ -76,11 +76,11 @@ class Asking:
         )
 
     async def ask(self, _caller: Caller, asked: AskArguments) -> Result:
-        """The question; the conversation waits for its answer."""
+        """Ask people; the turn waits for the answer."""
         return Result(asked.question, choices=tuple(dict.fromkeys(asked.choices)))
 
     async def more(self, caller: Caller, asked: MoreArguments) -> Result:
-        """One page of it."""
+        """One page of a long result."""
         whole = await self._conversations.whole_text(caller.session_id, asked.id)
         if whole is None:
             raise NotFound(f"There is no message {asked.id} in this conversation.")

@@ -24,10 +24,10 @@ COLUMNS = ("number", "at", "who", "act", "subject", "channel", "digest", "previo
 
 
 class Acts:
-    """Enters what was done without a question into the log. The dispatcher calls it."""
+    """Writes to the audit log what was done without an approval. Called by the dispatcher."""
 
     def __init__(self, log: AuditLog, clock: Clock) -> None:
-        """It keeps nothing itself."""
+        """`log` is the audit log."""
         self._log = log
         self._clock = clock
 

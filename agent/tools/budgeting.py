@@ -21,7 +21,7 @@ ADMINS_ONLY = "Admins set budgets: {}. Who runs me grants that (`TRAINYARD_ADMIN
 
 
 class SetArguments(Arguments):
-    """What is unsaid stays as it is."""
+    """What is left out stays as it is."""
 
     scope: Scope
     who: str = Field("", description="A person's id; unsaid: each person has it.")
@@ -66,7 +66,7 @@ class Budgeting:
         return Result(text, {"used": [*lines], "budgets": data}, card)
 
     async def set(self, caller: Caller, asked: SetArguments) -> Result:
-        """Set what is named, and show what holds then."""
+        """Set the amounts that are named, and say them."""
         if Right.ADMIN not in await self._members.rights(caller.person, caller.thread):
             raise NotAllowed(ADMINS_ONLY.format(self._members.who(Right.ADMIN)))
         amounts = {Unit.USD: asked.usd, Unit.TOKENS: asked.tokens, Unit.GPU_HOURS: asked.gpu_hours}

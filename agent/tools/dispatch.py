@@ -1,4 +1,4 @@
-"""The one way to a tool. Applies argument models, roles, time limits and output caps to every caller."""
+"""Calls tools by name. Applies argument models, roles, time limits and output caps to every caller."""
 
 import asyncio
 import difflib
@@ -75,7 +75,7 @@ class Dispatcher:
         return name in self._tools and self._tools[name].runs_beside
 
     def takes_long(self, name: str) -> bool:
-        """Whether a call of this tool may take longer than people wait without a thought."""
+        """Whether a call of this tool may take so long that it should not hold up others."""
         return name in self._tools and self._tools[name].limit_s > USUAL_LIMIT_S
 
     def quotes(self, name: str) -> bool:

@@ -1,6 +1,6 @@
 """Which runs a person means, and which of them this person may read. Shared by every family of tools about runs.
 
-Every tool comes to runs through here: a run of another channel is one that there is not.
+Every tool finds runs through here: a run of another channel is treated as if there were none.
 """
 
 from collections.abc import Collection, Sequence
@@ -41,7 +41,7 @@ async def of_all(runs: Runs, caller: Caller, limit: int) -> Sequence[Run]:
 
 
 async def readable(runs: Runs, caller: Caller, found: Sequence[Run]) -> Sequence[Run]:
-    """Those that this person may read."""
+    """The runs among these that this person may read."""
     homes = await runs.threads([run.id for run in found]) if found else {}
     return [run for run in found if caller.may_read(homes[run.id])]
 
@@ -88,7 +88,7 @@ async def named_or_only(
 ) -> Run:
     """A run by id, whatever its state; without an id the one run of this thread in one of `states`.
 
-    Nothing is guessed where more than one fits: what acts on a run has to name it.
+    Where more than one fits, nothing is guessed.
 
     Raises:
         BadRequest: none fits, or several; the text names them. `doing` is a phrase such as `pause`.

@@ -1,6 +1,6 @@
 """What each person may do here: the rights that the settings grant, by person, channel and group of the platform.
 
-Asked before anything is decided, ended or set: a person who has left a group has lost its rights with that.
+Asked anew before each decision, so that a person who leaves a group loses its rights at once.
 """
 
 from collections.abc import Mapping

@@ -20,7 +20,7 @@ ASK_S = 20.0
 
 
 class PreferArguments(Arguments):
-    """What is unsaid stays as it is."""
+    """What is left out stays as it is."""
 
     model: str | None = Field(None, description="A configured model or a part of its name; `usual` for the first.")
     effort: Literal["low", "medium", "high", "usual"] | None = Field(None, description="How hard it thinks.")

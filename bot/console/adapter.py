@@ -1,4 +1,4 @@
-"""A terminal as a `Adapter`: lines in, rendered messages out. `@path` in a line attaches a file."""
+"""The terminal as a chat adapter: reads lines and prints messages. `@path` in a line attaches a file."""
 
 import asyncio
 import filecmp
@@ -123,7 +123,7 @@ class ConsoleAdapter:
         return ref
 
     async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
-        """A terminal cannot be read back."""
+        """None: a terminal cannot be read back."""
         del thread, key, growing
         return None
 
@@ -137,7 +137,7 @@ class ConsoleAdapter:
 
     @asynccontextmanager
     async def busy(self, thread: Thread, asked: Inbound | None) -> AsyncIterator[None]:
-        """Show it on the screen."""
+        """Show on the screen that the bot is at work."""
         del asked
         if thread != self.thread:
             yield
@@ -213,7 +213,7 @@ def _attachment(path: Path) -> Attachment:
 
 
 def _laid_out(document: Document, folder: Path) -> Document:
-    """It as a file of its own name; another content of that name keeps it."""
+    """The document copied to a file of its own name; a file of that name with other content is kept."""
     source, name = Path(document.path), Path(document.name).name or "file"
     if source.name == name or not source.is_file():
         return document

@@ -1,6 +1,6 @@
 """A screen with a live region: below what was said stands what still changes, and below that what is being typed.
 
-Whatever is shown goes above them, so nothing tears the line that is being typed. Used by `trainyard chat` where both
+Whatever is shown goes above them, so the line that is being typed stays whole. Used by `trainyard chat` where both
 ends are a terminal; nothing else loads prompt_toolkit.
 """
 

@@ -1,7 +1,7 @@
 """Renders content for a terminal. Pure: content in, rich renderables out.
 
-Names, logs and a model's words come from elsewhere: what would steer the terminal is taken out of all of them, and
-none is a plain string to rich, which would read `[…]` in it as markup.
+Names, logs and a model's words may hold control sequences, which are taken out. No text is given to rich as a plain
+string, since rich would read `[…]` in it as markup.
 """
 
 import re

@@ -110,11 +110,11 @@ def _words(event: Asked | Steered) -> Text:
 
 
 def _line(text: str) -> RenderableType:
-    """What programs said to each other, as far as a line goes; in a group, since a text alone would be wrapped."""
+    """A call or its result, cut at one line; in a group, since a text alone would be wrapped."""
     words = " ".join(harmless(text[:MOST_CHARS]).split())
     return Group(Text(words, style="dim", no_wrap=True, overflow="ellipsis"))
 
 
 def _card(card: Card) -> RenderableType:
-    """It without its buttons, which do nothing here."""
+    """The card without its buttons, which do nothing here."""
     return painted(Content(card=card.model_copy(update={"buttons": (), "menus": ()})))

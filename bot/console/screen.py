@@ -1,4 +1,4 @@
-"""What the terminal's adapter needs of a screen; `plain` and `live` are the two that there are."""
+"""The interface of a screen for the terminal's adapter; `plain` and `live` implement it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager

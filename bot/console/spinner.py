@@ -13,7 +13,7 @@ SAVE, RESTORE, TO_START, ERASE_LINE = "\x1b7", "\x1b8", "\r", "\x1b[K"
 
 
 class Spinner:
-    """Turns in the place of one character, so that what a person types behind it stands."""
+    """Turns in the place of one character, so that what a person types behind it is not overwritten."""
 
     def __init__(self, console: Console) -> None:
         """`console` is who else writes there; it calls `clear` first."""

@@ -131,7 +131,7 @@ class DiscordAdapter:
         return await self._outbound.edit(thread, ref, content)
 
     async def find(self, thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
-        """The message that was posted with `key`, if the gateway told of it; None makes a repeated post safe."""
+        """The message that was posted with `key`, if the gateway reported it; else a post may be repeated safely."""
         del growing  # half an answer bears the key too
         return await self._outbound.find(thread, key=key)
 

@@ -36,7 +36,7 @@ class Files:
         """Download to the file `into`, which appears only when it is whole.
 
         Raises:
-            BadData: larger than `limit_bytes`, empty of sense as an address, or a web page in disguise.
+            BadData: larger than `limit_bytes`, not an address, or a web page instead of the file.
             NotFound: the message or the file was deleted.
         """
         if attachment.size_bytes > limit_bytes:

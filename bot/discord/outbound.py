@@ -1,4 +1,4 @@
-"""Messages out: posts that arrive once, edits that outlive Discord's limits, private answers.
+"""Messages out: posts that arrive once, edits also after Discord's limits, private answers.
 
 A post carries a nonce made of its key. Within some minutes Discord answers a repeated nonce with the first message,
 so a post is repeated without harm; Discord does not show nonces in a channel's history, so `find` knows only what the
@@ -32,7 +32,7 @@ MOVED = "-# Continued in a newer message: {link}"
 
 
 class Link:
-    """The client of the moment, as long as it is logged in."""
+    """The present client, as long as it is logged in."""
 
     def __init__(self, *, wait_s: float, call_s: float) -> None:
         """`wait_s` is how long to wait for a login, `call_s` how long one call may take with all its retries."""
@@ -218,7 +218,7 @@ class Outbound:
         return new
 
     async def find(self, thread: Thread, *, key: str) -> MessageRef | None:
-        """The message of `key` if the gateway has told us of it; else repeating the post is safe."""
+        """The message of `key` if the gateway has reported it; else the post may be repeated safely."""
         place_of(thread)
         return self._shared.posted.get(nonce_of(key))
 

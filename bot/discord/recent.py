@@ -1,4 +1,4 @@
-"""A dictionary that forgets its oldest entries. What it holds is a short cut, never the truth."""
+"""A dictionary that forgets its oldest entries. A cache: whatever it lacks can be found elsewhere."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar

@@ -54,8 +54,8 @@ class Whispers:
         try:
             return await self._outbound.direct(content, person=whisper.person, key=key)
         except NotAllowed:
-            told = Piece(CLOSED.format(person=whisper.person))
-            ref, _ = await self._outbound.send(thread, told, key=f"closed:{key}")
+            notice = Piece(CLOSED.format(person=whisper.person))
+            ref, _ = await self._outbound.send(thread, notice, key=f"closed:{key}")
             return ref
 
     async def edit(self, ref: MessageRef, handle: Handle, content: Content) -> MessageRef:

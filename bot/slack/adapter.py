@@ -1,6 +1,6 @@
 """`SlackAdapter`: Slack as an `agent.ports.Adapter`.
 
-What people do is stored by `accept` before Slack hears that we have it. Bolt acknowledges events before a listener
+What people do is stored by `accept` before it is acknowledged to Slack. Bolt acknowledges events before a listener
 runs, so we stand in front: its middleware for "before authorisation", right after the signature was checked. If
 `accept` fails there is no acknowledgement, and Slack delivers again; `accept` knows repeated deliveries.
 """
@@ -82,7 +82,7 @@ class SlackAdapter:
     ) -> None:
         """Opens nothing yet; `memory` is a folder for what outlives a restart.
 
-        Raises `AppError` when it is told no way to listen.
+        Raises `AppError` where there is neither an app token nor a signing secret.
         """
         if not app_token and not signing_secret:
             raise AppError("Slack needs an app token (xapp-…, Socket Mode) or a signing secret (HTTP).")

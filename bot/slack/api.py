@@ -69,7 +69,7 @@ class SlackApi:
         return _data(await self._with_retry(method, arguments))
 
     async def call_once(self, method: str, /, **arguments: object) -> dict[str, Any]:
-        """As `call`, but any `Retry-After` is told at once: for those who can do without the call."""
+        """As `call`, but raises at once on any `Retry-After`: for calls that are not needed."""
         return _data(await self._with_retry(method, arguments, patience_s=0.0))
 
     async def identity(self) -> tuple[dict[str, Any], frozenset[str]]:
@@ -93,7 +93,7 @@ class SlackApi:
             try:
                 return await self._once(method, arguments)
             except SlackApiError as error:
-                wait_s = self._told_to_wait_s(error)
+                wait_s = self._retry_after_s(error)
                 if wait_s is None:
                     translated = self._translated(method, error)
                     raise translated from (translated.__cause__ or error)
@@ -116,14 +116,14 @@ class SlackApi:
             return await self.client.api_call(method, data=given)
         return await self.client.api_call(method, json=given)
 
-    def _told_to_wait_s(self, error: SlackApiError) -> float | None:
+    def _retry_after_s(self, error: SlackApiError) -> float | None:
         response = error.response
         if not isinstance(response, AsyncSlackResponse):
             return None
         if response.status_code != 429 and _data(response).get("error") != "ratelimited":
             return None
-        told = response.headers.get("Retry-After", "1")
-        return float(told if told.replace(".", "", 1).isdigit() else 1) + random.random() * 0.1
+        after = response.headers.get("Retry-After", "1")
+        return float(after if after.replace(".", "", 1).isdigit() else 1) + random.random() * 0.1
 
     def _translated(self, method: str, error: SlackApiError) -> AppError:
         response = error.response

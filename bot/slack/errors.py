@@ -35,7 +35,7 @@ SENTENCES: Mapping[str, tuple[type[AppError], str]] = {
 
 
 class SlackRefusal(AppError):
-    """Slack said no with `code`; the adapter's modules decide on it, people read the text."""
+    """Slack refused a call with `code`, by which the adapter's modules decide; people read the text."""
 
     def __init__(self, text: str, *, code: str) -> None:
         super().__init__(text)

@@ -82,7 +82,7 @@ async def _pages(api: SlackApi, method: str, name: str, **arguments: object) -> 
 
 
 async def _with_retry(api: SlackApi, method: str, **arguments: object) -> dict[str, Any]:
-    """Nobody waits for this, so it waits as long as Slack asks it to."""
+    """Call again after as long as Slack asks for, since no person waits for the answer."""
     for _ in range(TRIES):
         try:
             return await api.call(method, **arguments)

@@ -53,7 +53,7 @@ class Signs:
             yield
 
     async def _surely(self, method: str, **arguments: object) -> None:
-        """Take a sign away, later if Slack cannot now: one that stays would not be true."""
+        """Remove a sign, later if Slack cannot now: a sign that stays would be wrong."""
         for _ in range(TRIES):
             try:
                 await self._call(method, **arguments)

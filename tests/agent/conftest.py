@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from agent.brain import Brain, Options, build
+from agent.brain import Brain, Options, Surroundings, build
 from agent.llm.acts import act_asked
 from agent.llm.offline import OfflinePlanner
 from agent.ports import Model, Models
@@ -41,19 +41,21 @@ class Harness:
         database = sqlite(self.folder / "test.db")
         await database.start()
         brain = build(
-            stores=sql_stores(database),
-            adapters={self.adapter.platform: self.adapter},
-            engines=engines_of(self.fleet, *self.others),
-            blobs=FolderBlobs(self.folder / "blobs"),
-            bundles=self.bundles,
-            charts=self.charts,
-            model=self.model,
-            models=self.models,
-            clock=self.clock,
-            tokens=lambda nonce: f"token of {nonce}",
-            acts=act_asked,
-            options=self.options,
-            toolsets=self.toolsets,
+            Surroundings(
+                stores=sql_stores(database),
+                adapters={self.adapter.platform: self.adapter},
+                engines=engines_of(self.fleet, *self.others),
+                blobs=FolderBlobs(self.folder / "blobs"),
+                bundles=self.bundles,
+                charts=self.charts,
+                model=self.model,
+                models=self.models,
+                clock=self.clock,
+                tokens=lambda nonce: f"token of {nonce}",
+                acts=act_asked,
+                options=self.options,
+                toolsets=self.toolsets,
+            )
         )
         await brain.recover()
         cards = asyncio.create_task(brain.cards.run())

@@ -9,12 +9,12 @@ from rich.console import Console
 
 from agent.conversation.exported import as_markdown
 from agent.domain.errors import BadData
-from agent.domain.session_events import ApprovalAct, ApprovalAsked, CardShown, Recording, recording_of
+from agent.domain.session_events import ApprovalAct, ApprovalAsked, Asked, CardShown, Recording, recording_of
 from agent.ports import ModelReply, ToolCall
 from bot.console.replay import play
 from tests.agent.conftest import Harness
 from tests.agent.test_turns import attached
-from tests.fakes import BOB, THREAD, ScriptedModel, said
+from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, commanded, said
 
 ASK = ToolCall("c1", "ask_user", '{"question": "Which seed?", "choices": ["3", "7"]}')
 LOOK = ToolCall("c2", "inspect_dataset", '{"file": "visits.csv"}')
@@ -58,6 +58,8 @@ async def test_a_recording_has_all_that_happened_and_can_be_read_back(harness: H
         *(asked.approval, "rejected", "alice"),
         "it is late",
     )
+    timed = {"asked", "replied", "tool_called", "tool_answered", "approval_asked", "approval_act", "compacted"}
+    assert {event.kind for event in recording.events if event.at} == timed
     lines = list(recording.lines())
     assert json.loads(lines[0]) == {"kind": "session", "version": 1, "session": recording.session}
     assert recording_of(lines) == recording
@@ -101,3 +103,22 @@ async def test_a_recording_names_no_folder_of_this_machine(harness: Harness, csv
 def test_what_is_no_recording_is_refused_with_its_line(lines: list[str], why: str) -> None:
     with pytest.raises(BadData, match=why):
         recording_of(lines)
+
+
+async def test_a_command_that_only_looks_stands_in_the_recording_with_its_answer(harness: Harness) -> None:
+    harness.model = ScriptedModel(ModelReply("Hello.", (), "m"), ModelReply("Bye.", (), "m"))
+    async with harness.open() as brain:
+        for words in ("hi", "runs", "cost", "bye"):
+            await brain.router.accept(said(words))
+            await brain.router.idle()
+        await brain.router.accept(commanded("status"))  # answered to its person alone
+        await brain.router.idle()
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        recording = await brain.stores.sessions.recording(session_id or "")
+        looked = [event for event in recording.events if not event.turn]
+        assert [event.kind for event in looked] == ["asked", "replied", "asked", "card_shown"]
+        assert [event.text for event in recording.events if isinstance(event, Asked)] == ["hi", "runs", "cost", "bye"]
+        assert recording_of(recording.lines()) == recording
+        await brain.stores.sessions.forget(ALICE)
+        left = await brain.stores.sessions.recording(session_id or "")
+        assert not [event for event in left.events if not event.turn]

@@ -286,9 +286,9 @@ async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores)
     assert context is not None
     assert ([said.text for said in context.history], context.compaction) == (["go"], made)
     with pytest.raises(Conflict, match="or waits for people"):
-        await sessions.undo(second.id, thread=THREAD, key="undo", told=words)
+        await sessions.undo(second.id, thread=THREAD, key="undo", notice=words)
     await conversations.end_turn(second, ModelMessage(Role.ASSISTANT, "Hm."), key="k2", content=Content(text="Hm."))
-    await sessions.undo(second.id, thread=THREAD, key="undo", told=words)
+    await sessions.undo(second.id, thread=THREAD, key="undo", notice=words)
     undone = await stores.outbox.get("undo")
     assert undone is not None
     assert undone.content.text == "go Hm."

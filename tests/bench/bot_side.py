@@ -15,7 +15,7 @@ from pathlib import Path
 
 import redis
 
-from agent.brain import Brain, Options, build
+from agent.brain import Brain, Options, Surroundings, build
 from agent.clock import SystemClock
 from agent.domain.content import Content
 from agent.domain.datasets import DatasetRef
@@ -96,17 +96,19 @@ async def bot(home: Path, redis_url: str, *, runs: int, listens: asyncio.Event) 
     fleet.infos = (host(HOST, slots=runs),)
     limits = Limits(running_per_user=runs, queued_per_user=runs)
     brain = build(
-        stores=sql_stores(database),
-        adapters={"slack": adapter},
-        engines=engines_of(fleet),
-        blobs=FolderBlobs(home / "blobs"),
-        bundles=FakeBundles(),
-        charts=charts,
-        model=OfflinePlanner(),
-        clock=SystemClock(),
-        tokens=lambda nonce: f"token of {nonce}",
-        acts=act_asked,
-        options=Options(pictures=home / "charts", timings=Timings(limits=limits)),
+        Surroundings(
+            stores=sql_stores(database),
+            adapters={"slack": adapter},
+            engines=engines_of(fleet),
+            blobs=FolderBlobs(home / "blobs"),
+            bundles=FakeBundles(),
+            charts=charts,
+            model=OfflinePlanner(),
+            clock=SystemClock(),
+            tokens=lambda nonce: f"token of {nonce}",
+            acts=act_asked,
+            options=Options(pictures=home / "charts", timings=Timings(limits=limits)),
+        )
     )
     assert brain.monitor is not None
     made = Bot(brain, database, adapter)

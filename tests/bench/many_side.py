@@ -14,7 +14,7 @@ import urllib.request
 from collections import deque
 from pathlib import Path
 
-from agent.brain import Brain, Options, build
+from agent.brain import Brain, Options, Surroundings, build
 from agent.clock import SystemClock
 from agent.conversation.guards import TurnLimits
 from agent.domain.inbound import Inbound
@@ -105,18 +105,20 @@ async def main(folder: Path, url: str, sessions: int, events: int, at_once: int)
         adapter, charts = CountingAdapter(), FakeCharts()
         charts.drawn = deque(maxlen=0)
         brain = build(
-            stores=sql_stores(database),
-            adapters={"slack": adapter},
-            engines=engines_of(FakeFleet()),
-            blobs=FolderBlobs(folder / "blobs"),
-            bundles=FakeBundles(),
-            charts=charts,
-            model=models.model(Preference()),
-            models=models,
-            clock=SystemClock(),
-            tokens=lambda nonce: f"token of {nonce}",
-            acts=act_asked,
-            options=Options(pictures=folder / "charts", limits=TurnLimits()),
+            Surroundings(
+                stores=sql_stores(database),
+                adapters={"slack": adapter},
+                engines=engines_of(FakeFleet()),
+                blobs=FolderBlobs(folder / "blobs"),
+                bundles=FakeBundles(),
+                charts=charts,
+                model=models.model(Preference()),
+                models=models,
+                clock=SystemClock(),
+                tokens=lambda nonce: f"token of {nonce}",
+                acts=act_asked,
+                options=Options(pictures=folder / "charts", limits=TurnLimits()),
+            )
         )
         await conversations(brain, sessions)
         begun = await latencies(brain, events, sessions)

@@ -15,7 +15,7 @@ from typing import Any
 
 import aiohttp
 
-from agent.brain import Options, build
+from agent.brain import Options, Surroundings, build
 from agent.clock import SystemClock
 from agent.conversation.router import InboxRouter
 from agent.delivery.outbox import OutboxDelivery
@@ -224,18 +224,20 @@ async def ready(folder: Path, url: str, *, durable: bool) -> AsyncIterator[OurTu
         adapter, model = NoAdapter(), HandModel(url, session)
         adapters: dict[str, ChatAdapter] = {"slack": adapter}
         brain = build(
-            stores=stores,
-            adapters=adapters,
-            engines=engines_of(FakeFleet()),
-            blobs=FolderBlobs(folder / "blobs"),
-            bundles=FakeBundles(),
-            charts=FakeCharts(),
-            model=model,
-            clock=SystemClock(),
-            tokens=lambda nonce: nonce,
-            acts=act_asked,
-            options=Options(pictures=folder / "charts", monitor=False),
-            toolsets=(Adding(),),
+            Surroundings(
+                stores=stores,
+                adapters=adapters,
+                engines=engines_of(FakeFleet()),
+                blobs=FolderBlobs(folder / "blobs"),
+                bundles=FakeBundles(),
+                charts=FakeCharts(),
+                model=model,
+                clock=SystemClock(),
+                tokens=lambda nonce: nonce,
+                acts=act_asked,
+                options=Options(pictures=folder / "charts", monitor=False),
+                toolsets=(Adding(),),
+            )
         )
         try:
             yield OurTurn(brain.router, model, adapter, brain.delivery)

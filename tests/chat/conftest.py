@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.brain import Brain, build
+from agent.brain import Brain, Surroundings, build
 from agent.llm.acts import act_asked
 from agent.storage import sql_stores
 from bot.missed import catch_up
@@ -35,17 +35,19 @@ class Chat(Harness):
         slack = self.slack
         adapter = SlackAdapter(bot_token=slack.bot_token, app_token=slack.app_token, api_url=slack.url, tuning=FAST)
         brain = build(
-            stores=sql_stores(database),
-            adapters={"slack": adapter},
-            engines=engines_of(self.fleet),
-            blobs=FolderBlobs(self.folder / "blobs"),
-            bundles=FakeBundles(),
-            charts=self.charts,
-            model=self.model,
-            clock=self.clock,
-            tokens=lambda nonce: f"token of {nonce}",
-            acts=act_asked,
-            options=self.options,
+            Surroundings(
+                stores=sql_stores(database),
+                adapters={"slack": adapter},
+                engines=engines_of(self.fleet),
+                blobs=FolderBlobs(self.folder / "blobs"),
+                bundles=FakeBundles(),
+                charts=self.charts,
+                model=self.model,
+                clock=self.clock,
+                tokens=lambda nonce: f"token of {nonce}",
+                acts=act_asked,
+                options=self.options,
+            )
         )
         await brain.recover()
         tasks = [asyncio.create_task(adapter.run(brain.router.accept)), asyncio.create_task(brain.cards.run())]

@@ -1,1 +1,1 @@
-"""The cards of runs, hosts and the queue, and how a live card is kept right."""
+"""The cards of runs, hosts and the queue, and how a live card is kept up to date."""

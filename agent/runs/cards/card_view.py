@@ -2,7 +2,7 @@
 
 Knows how it travels in a button and in the store; what is drawn is decided in `agent.runs.cards.live`. A button
 carries one change, so clicks on an old card add up. The menu of metrics is a message of its own, because an edit of the
-live card would close it under a hand. Called by the live cards, the tool `set_card` and the commands.
+live card would close it while somebody chooses. Called by the live cards, the tool `set_card` and the commands.
 """
 
 import re
@@ -79,12 +79,12 @@ _PLAIN = CardView()
 
 
 def mark(name: str) -> str:
-    """Four letters that stand for the name of a metric, which may hold what no button carries."""
+    """Four letters that stand for a metric: its name may have characters that a button cannot carry."""
     return f"{zlib.crc32(name.encode()) & 0xFFFF:04x}"
 
 
 def marks_in(text: str) -> tuple[str, ...] | None:
-    """The marks that stand one behind the other in a text; None where it is something else."""
+    """The marks in a text that is a row of marks; None for any other text."""
     if not re.fullmatch(r"(?:[0-9a-f]{4})*", text):
         return None
     return tuple(text[at : at + 4] for at in range(0, len(text), 4))
@@ -93,7 +93,7 @@ def marks_in(text: str) -> tuple[str, ...] | None:
 def card_view_of(text: str, now: CardView = _PLAIN) -> CardView | None:
     """The view `now` with the changes in a text; None where it is none.
 
-    A button carries one change alone, so that two that are pressed before the card was drawn again do both.
+    A button carries one change, so two buttons pressed before the card is redrawn both take effect.
     """
     view: CardView | None = now
     for part in text.split(".") if text else ():

@@ -1,4 +1,4 @@
-"""Keeps the live card of each run right: what changed is redrawn, latest wins.
+"""Redraws the live card of each run when the run changes; the newest state wins.
 
 A run that ends also gets its result card, once for each attempt that ended it.
 """
@@ -8,7 +8,7 @@ import hashlib
 import logging
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.charts import ChartSpec
@@ -54,6 +54,24 @@ _BY = ("Stopped by ", "Killed by ")
 _SOON_S = 1.0  # a picture takes a fiftieth of this once its process is warm
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the card of a run is made from, read in one go. `spec` is None where the run has no curves."""
+
+    run: Run
+    thread: Thread
+    newest: Sequence[MetricRow]
+    lines: Sequence[str]
+    attempts: Sequence[Attempt]
+    spec: ChartSpec | None
+    reported: bool  # whether its training logged pictures
+    buttons: Sequence[Button]
+
+
+class _OutdatedError(Exception):
+    """The state of the run has changed since its card was begun."""
+
+
 class LiveCards:
     """Redraws run cards. `pace_s` is the shortest time between two drawings of the same run."""
 
@@ -72,12 +90,12 @@ class LiveCards:
         self._news = asyncio.Event()
 
     def changed(self, run_id: str) -> None:
-        """This run's card may be old now."""
+        """Have the card of this run redrawn."""
         self._changed[run_id] = None
         self._news.set()
 
     async def recover(self) -> None:
-        """After a start every run that may have moved on is drawn again, but for those whose end was reported."""
+        """After a start, redraw the card of every recent run, except of those whose end the thread has been told."""
         for run in await self._runs.recent(200):
             if run.state not in ENDED or not await self._delivery.has(_result_key(run)):
                 self.changed(run.id)
@@ -101,54 +119,99 @@ class LiveCards:
 
     async def refresh(self, run_id: str) -> None:
         """Bring one run's card (and, at its end, its result card) up to date in the outbox."""
-        run = await self._runs.get(run_id)
-        thread = await self._runs.thread(run_id)
-        newest = await self._runs.newest_metrics(run_id, NEWEST)
-        lines = await self._runs.log(run_id, LOG_LINES)
-        view = card_view_of(await self._runs.card_view(run_id)) or CardView()
-        names = await self._runs.metric_names(run.id)
-        spec = await self._chart(run, view, names)
-        ways: list[Button] = []
-        if spec or view != CardView():  # there is always a way back
-            ways += view_buttons(run.id, view, panels=panel_names(names), beside=await self._beside(run))
-        reported = bool(await self._runs.pictures(run.id))
-        ways += [reported_button(run.id)] if reported else []
-        ways += [usage_button(run)] if spec or run.usage else []
-        attempts = await self._runs.attempts(run.id) if run.attempt else ()
-        ended = run.state in ENDED
-
-        async def show(picture: Picture | None, *, missed: str = "") -> None:
-            card = run_card(run, newest, lines, picture, now=self._clock.now(), attempts=attempts, ways=ways)
-            card = _said_once(card, run, lines).model_copy(update={"footer": card.footer + missed})
-            await self._delivery.put(f"run:{run.id}", thread, Content(card=card), urgent=ended or run.step == 0)
-
-        before, picture = await self._newest(run.id)
-        digest = await asyncio.to_thread(_digest, spec)
-        drawing = None
-        if spec and not (picture and digest == before):  # a state alone changes no curve
-            drawing = asyncio.ensure_future(self._files.draw(spec, about=run.id))
+        found = await self._read(run_id)
         try:
-            while drawing is not None and not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
-                await show(picture)  # how it stands does not wait for a picture
-                if run.id in self._changed and (await self._runs.get(run.id)).state is not run.state:
-                    return  # nor does what became of it meanwhile, which comes next
-            if drawing is not None:
-                picture = await drawing
+            picture = await self._picture(found)
+        except _OutdatedError:
+            return  # the run is among those that changed, so its card is refreshed once more
+        await self._tell_of_restart(found.run, found.attempts, found.thread)
+        missed = found.spec is not None and picture is None
+        await self._show(found, picture, footer=" · its chart could not be drawn" if missed else "")
+        await self._tell_of_end(found)
+
+    async def _read(self, run_id: str) -> _Found:
+        """Everything that the card of a run is made from."""
+        run = await self._runs.get(run_id)
+        view = card_view_of(await self._runs.card_view(run_id)) or CardView()
+        names = await self._runs.metric_names(run_id)
+        spec = await self._chart(run, view, names)
+        reported = bool(await self._runs.pictures(run_id))
+        return _Found(
+            run=run,
+            thread=await self._runs.thread(run_id),
+            newest=await self._runs.newest_metrics(run_id, NEWEST),
+            lines=await self._runs.log(run_id, LOG_LINES),
+            attempts=await self._runs.attempts(run_id) if run.attempt else (),
+            spec=spec,
+            reported=reported,
+            buttons=await self._buttons(run, view, names, curves=spec is not None, reported=reported),
+        )
+
+    async def _buttons(
+        self, run: Run, view: CardView, names: Sequence[str], *, curves: bool, reported: bool
+    ) -> Sequence[Button]:
+        """The card's buttons: to change the view, and to other pictures. A view without curves can be changed back."""
+        found: list[Button] = []
+        if curves or view != CardView():
+            found += view_buttons(run.id, view, panels=panel_names(names), beside=await self._beside(run))
+        found += [reported_button(run.id)] if reported else []
+        return found + ([usage_button(run)] if curves or run.usage else [])
+
+    async def _picture(self, found: _Found) -> Picture | None:
+        """The curves: drawn anew where they changed since the last time; None where there are none, or drawing fails.
+
+        Raises:
+            _OutdatedError: the state of the run changed while they were drawn.
+        """
+        run_id = found.run.id
+        digest = await asyncio.to_thread(_digest, found.spec)
+        before, picture = await self._newest(run_id)
+        if found.spec is None:
+            picture = None
+        elif picture is None or digest != before:
+            picture = await self._draw(found, found.spec, picture)
+        self._remember(run_id, digest, picture)
+        return picture
+
+    async def _draw(self, found: _Found, spec: ChartSpec, earlier: Picture | None) -> Picture | None:
+        """Draw, and while that takes long show the card with its earlier picture. Raises as `_picture`."""
+        drawing = asyncio.ensure_future(self._files.draw(spec, about=found.run.id))
+        try:
+            while not (await asyncio.wait({drawing}, timeout=_SOON_S))[0]:
+                await self._show(found, earlier)
+                if await self._is_outdated(found.run):
+                    raise _OutdatedError
+            return await drawing
         finally:
-            if drawing is not None:
-                drawing.cancel()
-        await self._tell_of_restart(run, attempts, thread)
-        await show(picture if spec else None, missed="" if picture or not spec else " · its chart could not be drawn")
-        self._remember(run.id, digest, picture if spec else None)
-        key = _result_key(run)
+            drawing.cancel()
+
+    async def _is_outdated(self, run: Run) -> bool:
+        """Whether the run's state has changed since it was read."""
+        return run.id in self._changed and (await self._runs.get(run.id)).state is not run.state
+
+    async def _show(self, found: _Found, picture: Picture | None, *, footer: str = "") -> None:
+        """Put the card into the outbox; `footer` is added to its own."""
+        run, now = found.run, self._clock.now()
+        card = run_card(run, found.newest, found.lines, picture, now=now, attempts=found.attempts, ways=found.buttons)
+        card = _said_once(card, run, found.lines)
+        card = card.model_copy(update={"footer": card.footer + footer})
+        urgent = run.state in ENDED or run.step == 0
+        await self._delivery.put(f"run:{run.id}", found.thread, Content(card=card), urgent=urgent)
+
+    async def _tell_of_end(self, found: _Found) -> None:
+        """How a run ended, in a message of its own: the result card of one that succeeded, words for others."""
+        run = found.run
+        if run.state not in ENDED:
+            return
         if run.state is RunState.SUCCEEDED:
-            card = await self._result(run, newest, reported=reported)
-            await self._delivery.put(key, thread, Content(card=card, files=await self._files_of(run)), urgent=True)
-        elif ended:
-            await self._delivery.put(key, thread, Content(text=_ending(run)), urgent=True)
+            card = await self._result(run, found.newest, reported=found.reported)
+            content = Content(card=card, files=await self._files_of(run))
+        else:
+            content = Content(text=_ending(run))
+        await self._delivery.put(_result_key(run), found.thread, content, urgent=True)
 
     async def _tell_of_restart(self, run: Run, attempts: Sequence[Attempt], thread: Thread) -> None:
-        """Why an attempt ended that is tried again by itself, in a message of its own: the card soon shows the next."""
+        """Post why an attempt ended that is tried again by itself; the card shows the next attempt soon."""
         ended = [attempt for attempt in attempts if attempt.outcome is not None]
         outcome = ended[-1].outcome if ended and run.spec.auto_resume and run.state not in ENDED else None
         if outcome is None or outcome.exit_class not in HELPED:
@@ -163,12 +226,12 @@ class LiveCards:
         await self._delivery.put(key, thread, Content(text=text), urgent=True)
 
     async def _newest(self, run_id: str) -> tuple[str, Picture | None]:
-        """Digest and picture of what was drawn last, unless somebody removed its file."""
+        """Digest and picture of the last drawing; no picture where its file is gone."""
         digest, picture = self._drawn.get(run_id, ("", None))
         return digest, picture if picture and await self._files.has(picture) else None
 
     def _remember(self, run_id: str, digest: str, picture: Picture | None) -> None:
-        """The newest picture of a run: for a card with the same curves, or whose next picture is long in coming."""
+        """Keep the newest picture of a run, for a card with the same curves, or while the next one is drawn."""
         self._drawn.pop(run_id, None)
         if picture is not None:
             self._drawn[run_id] = digest, picture
@@ -176,7 +239,7 @@ class LiveCards:
             del self._drawn[next(iter(self._drawn))]
 
     async def _result(self, run: Run, newest: Sequence[MetricRow], *, reported: bool) -> Card:
-        """The result card with its picture; a store of files that is away costs the picture only."""
+        """The result card; without its picture while the store of files cannot be reached."""
         try:
             facts = await facts_of(run, self._blobs)
         except TransientError as error:
@@ -191,7 +254,7 @@ class LiveCards:
         return result_card(run, picture, ways, earlier=await self._runs.measured_before(run))
 
     async def _files_of(self, run: Run) -> tuple[Document, ...]:
-        """What a prediction made; a store of files that is away costs the file, which `download` hands over later."""
+        """The file that a prediction made; none while the store of files is away (`download` sends it later)."""
         if run.spec.job is not JobKind.PREDICTION:
             return ()
         try:
@@ -231,7 +294,7 @@ class LiveCards:
         return curves_chart((run, other), {run.id: curves, other.id: beside}, look)[0]
 
     async def _curves(self, run: Run, names: Sequence[str], steps: Steps) -> Curves:
-        """What there is of these metrics; of what is to beat, wherever it was logged."""
+        """The curves of these metrics between the steps; baselines at whatever steps they were logged."""
         to_beat = [name for name in names if name.startswith(BASELINE)]
         found = [*await self._runs.windows(run.id, [name for name in names if name not in to_beat], steps)]
         found += await self._runs.windows(run.id, to_beat) if to_beat else []
@@ -244,12 +307,12 @@ def _result_key(run: Run) -> str:
 
 
 def _digest(spec: ChartSpec | None) -> str:
-    """The same for what gives the same picture, as a rule: another one costs a drawing."""
+    """A digest of the chart. Equal charts may rarely differ in it, which costs one more drawing."""
     return hashlib.sha256(pickle.dumps(spec)).hexdigest()
 
 
 def _said_once(card: Card, run: Run, lines: Sequence[str]) -> Card:
-    """The card of a run that failed is without the reason, which the message beside it says."""
+    """The card; of a failed run without the reason, since the message beside it gives the reason."""
     failed = run.state in {RunState.FAILED, RunState.LOST}
     return card.model_copy(update={"body": "", "log": tuple(lines)}) if failed else card
 

@@ -1,4 +1,4 @@
-"""Windows of series as what a chart shows. Pure."""
+"""Turns windows of series into the curves of a chart. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

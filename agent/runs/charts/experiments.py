@@ -74,7 +74,7 @@ def _rows(run: Run) -> tuple[str, str, int, float, str]:
 
 
 def _shown(run: Run, metric: str) -> bool:
-    """Measured alike, or a failure, or on its way; what was stopped or waits says nothing yet."""
+    """Whether a run is shown: measured on the same rows, failed, or running; stopped and waiting runs are left out."""
     score = _score(run)
     return score.metric == metric if score else run.state in _CRASHED | LIVE
 
@@ -103,7 +103,7 @@ def picture_of(found: Experiments, *, theme: Theme = "light") -> PictureSpec:
 
 
 def tree_of(found: Experiments, changes: Mapping[str, str], *, theme: Theme = "light") -> PictureSpec:
-    """Each below the one that it was cloned from; `changes` says by id what it does otherwise."""
+    """A tree of the runs: each below the one that it was cloned from; `changes` says by id what it does otherwise."""
     name = metric_label(found.metric)
     named = tuple(replace(trial, name=_named(trial.name, changes.get(trial.name, ""))) for trial in found.trials)
     tree = Tree("each experiment below what it came from", named, _better(found), name)

@@ -76,9 +76,9 @@ def write_parquet(path: Path, slices: Iterator[Numbered], names: Sequence[str]) 
 
 
 def squeeze(path: Path, alive: Callable[[], None]) -> Path:
-    """The file gzipped beside itself, which it is removed for. Same bytes in, same bytes out.
+    """Replace the file by a gzipped one beside it. Equal files give equal bytes.
 
-    `alive` is called now and then; what it raises is raised here.
+    `alive` is called between chunks; what it raises ends the work.
     """
     squeezed = path.with_name(path.name + ".gz")
     with (

@@ -1,4 +1,4 @@
-"""What becomes of a run whose attempt is over. Pure: clock and dice are the caller's.
+"""What becomes of a run whose attempt is over. Pure: the caller gives the time and a random number.
 
 What people asked for comes first, then the hours that are left, then `agent.domain.restarts`. Carried out inside the
 transaction that stores the end, so that a crash loses nothing. Called by the run service, through the store.
@@ -24,7 +24,7 @@ _LEFT_S = 1.0  # less than this is no time to train
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """What a verdict needs beside the run: now, a number 0..1, and how patient we are."""
+    """What a verdict needs beside the run: now, a number 0..1, and the timings."""
 
     at: datetime
     dice: float
@@ -88,7 +88,7 @@ def _paused(run: Run, outcome: Outcome, by: Settling) -> Verdict:
 
 
 def _failed_while_pausing(run: Run, outcome: Outcome, by: Settling) -> Verdict:
-    """It was to go on with another program, and the old one broke: the new one is what people want."""
+    """The verdict on a run that failed while it paused: it goes on where it was to go on with a new program."""
     if run.goes_on and outcome.exit_class is not ExitClass.LOST and hours_left_s(run) - outcome.seconds >= _LEFT_S:
         return Verdict(
             RunState.QUEUED, outcome, by.at, f"It failed while it paused, and is started again. {outcome.reason}"

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Listening:
-    """How long we have heard nothing although we listened."""
+    """Measures how long a host was silent while the bot was able to hear it."""
 
     def __init__(self, clock: Clock, listens: Callable[[], bool], *, pause_s: float) -> None:
         """`listens` is false while events cannot reach us; ticks that are `pause_s` apart mean that we slept."""
@@ -29,7 +29,7 @@ class Listening:
         self._since = self._ticked_at = clock.now()
 
     def tick(self) -> bool:
-        """Whether we listen. After a pause of ours silence counts anew: what hosts said is still to come."""
+        """Whether events reach us. After a pause silence is counted from zero, as earlier events may still arrive."""
         now, listens = self._clock.now(), self._listens()
         if not listens or (now - self._ticked_at).total_seconds() >= self._pause_s:
             self._since = now
@@ -37,12 +37,12 @@ class Listening:
         return listens
 
     def seconds(self, moment: datetime) -> float:
-        """From `moment` to now, as far as we listened."""
+        """The seconds from `moment` to now in which events reached us."""
         return (self._clock.now() - max(moment, self._since)).total_seconds()
 
 
 class Reconciler:
-    """The watch over live attempts."""
+    """Watches live attempts."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Reconciler:
         return await self._close(run, attempt, outcome, lambda *_: queued)
 
     async def _requested(self, run: Run, attempt: Attempt) -> bool:
-        """Tell the host again and again: one that lives may still have missed it."""
+        """Repeat the request to the host, which may have missed the earlier ones."""
         silent_s = self._silent_s(attempt)
         if attempt.heard_at is None:
             too_old_s = self._timings.order_lives_s + self._timings.resend_after_s
@@ -130,8 +130,8 @@ class Reconciler:
                 return await self._never_began(run, attempt)
         elif silent_s >= self._timings.lost_after_s:
             return await self._lost(run, attempt, f"Host {attempt.host} has been silent for {silent_s / 60:.0f} min.")
-        told = attempt.stop_sent_at
-        if attempt.stop and (told is None or self._listening.seconds(told) >= self._timings.resend_after_s):
+        sent_at = attempt.stop_sent_at
+        if attempt.stop and (sent_at is None or self._listening.seconds(sent_at) >= self._timings.resend_after_s):
             await self._sending.stop(run, attempt, attempt.stop)
         return False
 
@@ -160,7 +160,7 @@ class Reconciler:
     async def _outcome(
         self, run: Run, attempt: Attempt, state: RunState, exit_class: ExitClass | None, reason: str
     ) -> Outcome:
-        """What we know of an attempt that cannot tell: it trained until it was last heard."""
+        """The outcome of an attempt that sent none: it counts as training until it was last heard."""
         saved = await self._runs.checkpoints(run.id)
         return Outcome(
             state=state,

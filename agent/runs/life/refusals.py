@@ -23,7 +23,7 @@ _STANDS = {
 
 
 def refused(run: Run, what: str) -> Conflict:
-    """`what` is a participle: "paused", "resumed"."""
+    """The error for a request that this state does not allow; `what` is a participle: "paused", "resumed"."""
     if (run.state, what) in {(_S.PAUSED, "paused"), (_S.QUEUED, "tried again")}:
         already = "paused already; resume it to go on" if what == "paused" else "in the queue already"
         return Conflict(f"Run `{run.id}` is {already}.")
@@ -31,7 +31,7 @@ def refused(run: Run, what: str) -> Conflict:
 
 
 def cannot_pause(run: Run) -> Conflict:
-    """Its engine has no way to save and end an attempt."""
+    """The error for a run whose engine cannot save a checkpoint and end an attempt."""
     return Conflict(f"Run `{run.id}` is on the engine {run.spec.engine}, which cannot pause a run. Stop it, or wait.")
 
 
@@ -46,14 +46,14 @@ def with_new_program(run: Run) -> RunState:
 
 
 def overtaken(run: Run) -> Conflict:
-    """It has another program than the one that the change was made for."""
+    """The error for a change of a program that has been replaced meanwhile."""
     return Conflict(
         f"The script of run `{run.id}` has changed since this card was made, so nothing was done. Ask again."
     )
 
 
 def no_hours_left(run: Run) -> Conflict:
-    """Its approval is used up."""
+    """The error for a run that has used all its approved hours."""
     hours = f"{run.spec.max_hours:g} {'hour' if run.spec.max_hours == 1 else 'hours'}"
     return Conflict(
         f"Run `{run.id}` has used the {hours} that were approved, so it cannot go on. Clone it with more hours."

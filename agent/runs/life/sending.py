@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 
 class Sending:
-    """The way to the engines."""
+    """Sends launches and stops to engines."""
 
     def __init__(self, runs: Runs, engines: Engines, clock: Clock, timings: Timings) -> None:
-        """An engine signs what it sends."""
+        """`engines` sign the orders."""
         self._runs = runs
         self._engines = engines
         self._clock = clock
@@ -39,7 +39,7 @@ class Sending:
         self._killed = {key: at for key, at in self._killed.items() if at > oldest}
 
     async def launch(self, run: Run, attempt: Attempt) -> None:
-        """One more hint to start it; it carries the time that is left of its approval."""
+        """Send one more hint to start an attempt, with the time that is left of its approval."""
         if run.spec.engine in self._mute:
             return
         now = self._clock.now()
@@ -71,15 +71,15 @@ class Sending:
             return False
 
     async def stop(self, run: Run, attempt: Attempt, how: Literal["stop", "pause", "kill"]) -> None:
-        """One more hint to end it."""
+        """Send one more hint to end an attempt."""
         if await self._stop(run, attempt.number, attempt.host, how):
             await self._runs.stop_sent(run.id, attempt.number, at=self._clock.now())
 
     async def kill(self, stale: Stale) -> None:
         """End an attempt that should not live; not more often than hints are repeated."""
         now, key = self._clock.now(), (stale.run, stale.attempt)
-        told = self._killed.get(key)
-        if told is not None and (now - told).total_seconds() < self._timings.resend_after_s:
+        killed_at = self._killed.get(key)
+        if killed_at is not None and (now - killed_at).total_seconds() < self._timings.resend_after_s:
             return
         log.warning("a late attempt is told to end", extra={"run": stale.run, "attempt": stale.attempt})
         if await self._stop(await self._runs.get(stale.run), stale.attempt, stale.host, "kill"):

@@ -1,4 +1,4 @@
-"""Runs from request to end. The database is the truth; what is sent to a host is a hint that may be repeated.
+"""Runs from request to end. The database is authoritative; what is sent to a host is a hint that may be repeated.
 
 Knows nothing of Celery or chat. Called by the tools (what people want), the relay (`take`) and its own clock (`tick`).
 Every request is a compare-and-set on the state it was made for; a state that changes under us is looked at again.
@@ -157,7 +157,7 @@ class RunService:
                 return said
 
     async def prioritise(self, run_id: str, priority: int) -> str:
-        """Put a run before others (1) or behind them (-1) in the queue. Raises `NotFound`, `Conflict`."""
+        """Move a run before others (1) or behind them (-1) in the queue. Raises `NotFound`, `Conflict`."""
         run = await self._runs.get(run_id)
         if not await self._runs.prioritise(run_id, priority):
             raise refused(run, "moved in the queue")
@@ -207,7 +207,7 @@ class RunService:
         return await self._scheduler.queue()
 
     async def take(self, events: Sequence[WorkerEvent]) -> None:
-        """Store what hosts said; repeated events change nothing. What lives and may not is told to end."""
+        """Store events of hosts; repeated events change nothing. Attempts that should be over are told to end."""
         applied = await self._runs.apply(
             [storable(event) for event in events], at=self._clock.now(), ending=self._ending
         )
@@ -217,7 +217,7 @@ class RunService:
             await self._sending.kill(stale)
 
     async def tick(self) -> None:
-        """Send, re-send and give up, by what the database says. One run's trouble harms no other."""
+        """Send, re-send and give up, by what the database says. An error with one run does not stop the others."""
         self._sending.begin()
         if not self._listening.tick():
             return  # nothing is known of any host, and nothing can be sent

@@ -1,4 +1,4 @@
-"""How patient the run service is, in one value. What happens at each of them is in docs/wire.md."""
+"""The waiting times of the run service, in one value. docs/wire.md says what happens at each."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from agent.runs.queue.fair import Limits
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """How long silence is borne, in seconds; when a run is tried again; how many runs a user has.
+    """How long a host may be silent, in seconds; when a run is tried again; how many runs a user may have.
 
     An order lives `order_lives_s` from the hint that carries it, and another host is asked only after that: two hosts
     never take the same run. A host that took none of `hints` hints is left out for `avoid_s`.

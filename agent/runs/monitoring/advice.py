@@ -34,7 +34,7 @@ _AGAIN = HELPED | {ExitClass.DISK_FULL, ExitClass.KILLED, ExitClass.HOST_OOM}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Advice:
     """What an earlier piece of advice was about."""
 
     attempt: int
@@ -60,19 +60,19 @@ def advice_card(run: Run, findings: Sequence[Finding], *, count: int, most: int)
     )
 
 
-def told_by(card: Card | None) -> Told | None:
+def advice_in(card: Card | None) -> Advice | None:
     """What a stored card was about; None for a card that is no advice."""
     found = _FOOTER.search(card.footer) if card else None
     if found is None:
         return None
     kinds = {name.strip() for name in found.group(3).split(",")}
-    return Told(int(found.group(2)), frozenset(Kind(name) for name in kinds if name in set(Kind)))
+    return Advice(int(found.group(2)), frozenset(Kind(name) for name in kinds if name in set(Kind)))
 
 
 def model_words(
     run_id: str, card: Card, aside: Sequence[Finding], rows: Sequence[MetricRow], log: Sequence[str]
 ) -> str:
-    """What a model is told. The first paragraph says it all for who goes by rules."""
+    """The text for a language model. Its first paragraph is complete for the planner of rules."""
     said = " ".join(card.body.replace("**", "").split())
     parts = [
         f"Run {run_id}: {said}",
@@ -95,7 +95,7 @@ def model_words(
 
 
 def person_of(key: str) -> Person | None:
-    """Who asked for a run, from the key that is stored with it."""
+    """The person who asked for a run, from the key that is stored with it."""
     platform, _, rest = key.partition("/")
     tenant, _, person = rest.partition("/")
     if not person:

@@ -2,7 +2,7 @@
 
 Owns what is remembered of live runs between looks, and the keys `advice:<run>:<n>` of the outbox, which are also the
 count that survives a restart. Knows no platform. It is told of changes (`changed`), looks a few times a minute, and
-asks nobody while nothing is new. What the rules found is posted as a card (but not a failure, of which the thread has
+does nothing while nothing is new. What the rules found is posted as a card (but not a failure, of which the thread has
 read already); where there is a language model, the same event starts a turn in the run's thread, in which the model may
 look and propose: what changes anything waits for people.
 """
@@ -23,7 +23,7 @@ from agent.domain.inbound import Inbound, Noticed, Thread
 from agent.domain.runs import Attempt, Run, RunState
 from agent.ports import Clock, HostDirectory
 from agent.run_store import START, Place, Runs
-from agent.runs.monitoring.advice import LOG_LINES, ROWS, Told, advice_card, model_words, person_of, told_by
+from agent.runs.monitoring.advice import LOG_LINES, ROWS, Advice, advice_card, advice_in, model_words, person_of
 from agent.runs.monitoring.findings import Finding, Kind, Thresholds
 from agent.runs.monitoring.rules import RunRules
 from agent.stores import Outbox
@@ -52,10 +52,10 @@ class _Watched:
     heard_at: datetime | None = None
     newest: deque[MetricRow] = field(default_factory=lambda: deque(maxlen=ROWS))
     standing: dict[Kind, int] = field(default_factory=dict)  # looks in a row
-    told: list[Told] | None = None  # None: the outbox was not asked yet
+    advised: list[Advice] | None = None  # None: the outbox was not asked yet
 
     def begin(self, attempt: int) -> None:
-        """What comes now is of this attempt, and nothing of the one before counts as its pause, NaN or silence."""
+        """Begin with a new attempt: pauses, NaN and silence of the one before do not count."""
         if attempt > self.attempt:
             self.attempt = attempt
             self.standing.clear()
@@ -121,7 +121,7 @@ class Monitor:
             await asyncio.sleep(self._every_s / 6)
 
     async def look(self, *, everything: bool = True) -> None:
-        """Look once: at all live runs, or at those that changed. One run's trouble harms no other."""
+        """Look once: at all live runs, or at those that changed. An error with one run does not stop the others."""
         changed, self._changed = self._changed, set()
         try:
             await self._look(changed, everything=everything)
@@ -181,7 +181,7 @@ class Monitor:
             await self._advise(run, watched, ready, aside)
 
     async def _think_about_failure(self, run: Run, watched: _Watched, found: Sequence[Finding]) -> None:
-        """Let a model think about it, once an attempt; people have read of it in the thread."""
+        """Begin a model's turn about a failure, once for each attempt; the thread shows the failure already."""
         if found:
             card = advice_card(run, found, count=1, most=1)
             await self._begin_turn(run, f"advice:{run.id}:failed:{run.attempt}", card, (), watched.newest)
@@ -215,19 +215,19 @@ class Monitor:
         return self._gpu_bytes
 
     async def _advise(self, run: Run, watched: _Watched, found: Sequence[Finding], aside: Sequence[Finding]) -> None:
-        if watched.told is None:
+        if watched.advised is None:
             cards = await self._cards(run.id)
-            watched.told = [told for _, card in cards if (told := told_by(card)) is not None]
-        known = {kind for told in watched.told if told.attempt == run.attempt for kind in told.kinds}
+            watched.advised = [advice for _, card in cards if (advice := advice_in(card)) is not None]
+        known = {kind for advice in watched.advised if advice.attempt == run.attempt for kind in advice.kinds}
         new = [finding for finding in found if finding.kind not in known]
-        count = len(watched.told) + 1
+        count = len(watched.advised) + 1
         if not new or count > MOST:
             return
         card = advice_card(run, new, count=count, most=MOST)
         key = f"advice:{run.id}:{count}"
         thread = await self._runs.thread(run.id)
         await self._delivery.put(key, thread, Content(card=card), urgent=True)
-        watched.told.append(Told(run.attempt, frozenset(finding.kind for finding in new)))
+        watched.advised.append(Advice(run.attempt, frozenset(finding.kind for finding in new)))
         log.info("advice", extra={"run": run.id, "kinds": [finding.kind.value for finding in new], "count": count})
         try:
             await self._begin_turn(run, key, card, aside, watched.newest, thread=thread)
@@ -261,13 +261,13 @@ class Monitor:
         *,
         thread: Thread | None = None,
     ) -> None:
-        """Let a model think about it; the same key never starts a second turn."""
+        """Begin a model's turn about advice; the same key never begins a second turn."""
         person = person_of(run.requester)
         if self._notice is None or person is None:
             return
         lines = await self._runs.log(run.id, LOG_LINES)
-        told = told_by(card)
-        kinds = ", ".join(sorted(told.kinds)) if told else ""
+        advice = advice_in(card)
+        kinds = ", ".join(sorted(advice.kinds)) if advice else ""
         act = Noticed(run=run.id, finding=kinds, text=model_words(run.id, card, aside, list(rows), lines))
         thread = thread or await self._runs.thread(run.id)
         await self._notice(Inbound(event_id=key, thread=thread, person=person, act=act, at=self._clock.now()))

@@ -24,7 +24,7 @@ class RunRules:
     """Watches one run."""
 
     def __init__(self, thresholds: Thresholds | None = None) -> None:
-        """Nothing is known yet."""
+        """It begins without any row."""
         self._t = thresholds or Thresholds()
         self._train: dict[str, Series] = {}
         self._held_out: dict[str, Series] = {}
@@ -86,7 +86,7 @@ class RunRules:
         self._bad_losses.clear()
 
     def judge(self, run: Run, *, now_s: float, gpu_bytes: Mapping[str, int] | None = None) -> list[Finding]:
-        """What shows now, the worst first. `gpu_bytes` are the sizes of GPUs by uuid, where they are known."""
+        """The findings as of now, the worst first. `gpu_bytes` are the sizes of GPUs by uuid, where they are known."""
         if run.state is RunState.FAILED:
             found = self._crash(run)
             return [found] if found else []

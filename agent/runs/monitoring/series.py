@@ -28,7 +28,7 @@ class Series:
     """The finite values of one metric, oldest first."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """It begins without any point."""
         self.total = 0
         # Of each bucket, as numbers side by side: a bot that watches a thousand series holds half a million buckets.
         self._firsts, self._lasts, self._counts, self._means = array("q"), array("q"), array("q"), array("d")

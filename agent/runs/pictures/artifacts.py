@@ -1,7 +1,7 @@
 """Files on the bot's disk that messages carry: charts and documents, named by their content.
 
-Owns their folder and throws old ones away. Called by the live cards and the tools; what a thread shows keeps no file,
-so a few newest of each kind are enough to post again what was not delivered yet.
+Owns their folder and deletes old ones: a message that was delivered needs no file any more, so the newest few of each
+kind are kept for those that are not delivered yet. Called by the live cards and the tools.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ def _store(path: Path, data: bytes) -> None:
 
 
 def _forget(path: Path) -> None:
-    """Of the files beside it that are of its kind, all but the newest."""
+    """Delete the files of its kind in its folder, except the newest."""
     kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda file: file.stat().st_mtime)
     for old in kept[:-KEPT]:
         if old != path:

@@ -15,7 +15,7 @@ PREDICTIONS = "predictions.csv"
 
 
 async def handed_over(run: Run, blobs: Blobs, files: ArtifactWriter) -> Document:
-    """The file. Raises: NotFound, TransientError."""
+    """The file of a run, ready to be sent. Raises: NotFound, TransientError."""
     artifact = run.outcome.artifact if run.outcome else None
     if artifact is None:
         raise NotFound(f"Run `{run.id}` has left no files: its `artifacts/` were empty, or it has not ended.")

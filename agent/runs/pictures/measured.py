@@ -1,6 +1,6 @@
 """Fetches the facts of a run's result from the store of files.
 
-Owns reading and checking; a store without them, or with something else, means no pictures. Called by the live cards
+Owns reading and checking; where the store has no valid facts, there are no pictures. Called by the live cards
 and the chart tool.
 """
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 async def facts_of(run: Run, blobs: Blobs) -> Results | None:
-    """The facts, None where there are none. Raises `TransientError` while the store does not answer."""
+    """The facts of a result, None where there are none. Raises `TransientError` while the store does not answer."""
     sha256 = run.outcome.results if run.outcome else ""
     if not sha256:
         return None

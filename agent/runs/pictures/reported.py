@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 async def read_reported(picture: RunPicture, blobs: Blobs) -> Reported | None:
-    """What it shows, None where it is gone. Raises `TransientError` while the store does not answer."""
+    """A logged picture, None where its file is gone. Raises `TransientError` while the store does not answer."""
     try:
         return await asyncio.to_thread(_read, await blobs.get(picture.sha256))
     except (Malformed, UserError, OSError) as error:
@@ -40,7 +40,7 @@ def _read(path: Path) -> Reported:
 
 
 def on_a_sheet(pictures: Sequence[RunPicture]) -> Sequence[RunPicture]:
-    """Those that are shown together where none is named: up to four, none of which needs a sheet of its own."""
+    """The pictures that are shown together where none is named: up to four that fit on one sheet."""
     return [one for one in pictures if one.form not in WHOLE_SHEET][:_SHEET] or pictures[:1]
 
 
@@ -95,7 +95,7 @@ def reported_buttons(run: Run, pictures: Sequence[RunPicture], *, shown: Sequenc
 def words_of_reported(
     run: Run, pictures: Sequence[RunPicture], shown: Sequence[RunPicture], reported: Sequence[Reported]
 ) -> str:
-    """What is shown, who says so, and what else there is. No word of it is the training's own but tidy names."""
+    """What is shown, who says so, and what else there is. Of the training's own words it has names alone, made safe."""
     names = ", ".join(f"`{one.name}`" for one in shown)
     when = when_reported(reported, earlier_attempts(run, shown))
     said = f"`{run.id}`: {names}, {when}; not measured on sealed test rows."

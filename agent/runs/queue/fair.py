@@ -3,9 +3,10 @@
 Order: users under their cap before users over it, then priority class (one more for each half hour of waiting), then
 who uses least by weight (GPUs; slots for runs without one), then who used least lately, then age. What fits is placed,
 so idle capacity is used, but for what is kept for a gang (`agent.runs.queue.places`). Before all of that comes one
-request: the one that was neglected longest, once that is longer than `Limits.patience`. So whoever waits has its place,
-or a reservation, after a time that no stream of higher priority can put off. Called by `agent.runs.life.service`, which
-stores the placements. Users who all want more than there is get turns: equally many GPUs at a time, then run by run.
+request: the one that was neglected longest, once that is longer than `Limits.patience`. So every request gets a place
+or a reservation within a bounded time, however many requests of higher priority come. Called by
+`agent.runs.life.service`, which stores the placements. Users who all want more than there is get turns: equally many
+GPUs at a time, then run by run.
 """
 
 import heapq
@@ -176,7 +177,7 @@ class _Order:
             yield request
 
     def charge(self, request: Request) -> None:
-        """It has its place now: what its user asked for later goes back in the order."""
+        """Charge a request that has its place to its user, whose later requests move back in the order."""
         kind = request.user, request.gpus > 0
         self._using[kind] += max(1, request.gpus)
         self._served[kind] = min(request.asked_at, self._served.get(kind, request.asked_at))

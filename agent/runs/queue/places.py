@@ -3,7 +3,7 @@
 Pure. Knows no users and no order: `agent.runs.queue.fair` brings the requests, fairest first. The first gang that does
 not fit gets a reservation on the host where it can begin earliest; what would still run then may not take the GPUs that
 it needs (EASY backfill: D. Lifka, "The ANL/IBM SP scheduling system", 1995). Times are limits, never estimates: a
-reservation cannot be put off by a run that takes longer than somebody hoped.
+reservation cannot be delayed by a run that takes longer than estimated.
 """
 
 import math
@@ -176,7 +176,7 @@ class Floor:
         return at is None or self._now + timedelta(seconds=request.longest_s) > at
 
     def _best(self, request: Request, *, long: bool) -> _Host | None:
-        """The host it would like; else the one where the fewest GPUs (or the most slots) stay free."""
+        """The host that the request prefers; else the one where the fewest GPUs (or the most slots) stay free."""
         wanted, best, best_rank = request.gpus, None, math.inf
         reserved = self._reserved
         for host in self._fits(request):
@@ -284,7 +284,7 @@ def _is(count: int) -> str:
 
 
 def _where(request: Request) -> tuple[object, ...]:
-    """All of it that `_allows` and `_offers` look at: what is found out for one holds for its like."""
+    """Everything that `_allows` and `_offers` look at; requests with an equal key get the same answer."""
     where = request.host if request.must else ""
     return request.engine, request.gpus, request.tier, request.network, request.secrets, where
 

@@ -57,7 +57,7 @@ class Scheduler:
         self._one = asyncio.Lock()
 
     def avoid(self, host: str) -> None:
-        """It took no order: leave it out for a while."""
+        """Leave a host out for a while, since it took no order."""
         self._avoided[host] = self._clock.now() + timedelta(seconds=self._timings.avoid_s)
 
     async def start(self) -> None:
@@ -96,7 +96,7 @@ class Scheduler:
         return run.not_before is not None and run.not_before > self._clock.now()
 
     def _say(self, why: str, blind: str) -> str:
-        """The plan's reason; with what we know of hosts that are not part of it."""
+        """The plan's reason why a run waits, with what is known of hosts that the plan does not have."""
         now = self._clock.now()
         left_out = sorted(host for host, until in self._avoided.items() if until > now)
         if blind:

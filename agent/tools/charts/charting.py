@@ -103,7 +103,7 @@ class Charting:
         return (Tool("run_chart", said, ChartArguments, Effect.READ, run=self.chart),)
 
     async def chart(self, caller: Caller, asked: ChartArguments) -> Result:
-        """One picture of up to four panels, and where to go from it."""
+        """One picture of up to four panels, and buttons to other views."""
         run = await named_or_newest(self._runs, caller, asked.run)
         if asked.result is not None:
             return await self._results.measured(run, asked.result)

@@ -21,7 +21,7 @@ from agent.tools.tool import Result
 
 
 class UsageCharts:
-    """Draws them."""
+    """Draws charts by time."""
 
     def __init__(self, runs: Runs, files: ArtifactWriter) -> None:
         """`files` draws."""

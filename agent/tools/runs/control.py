@@ -1,8 +1,8 @@
 """Tools that change what a run does, within the hours that were approved: pause, resume, stop, kill, retry, priority.
 
 A kill is asked about first, and so is a stop of somebody else's run, or of one that nobody named.
-The service decides what is legal and answers with a sentence; here stand the names, the arguments and who may. Called
-by the model's calls, the commands and the buttons alike, through the dispatcher.
+The run service decides what a state allows and answers with a sentence; names, arguments and rights are here. Models,
+commands and buttons all call these tools through the dispatcher.
 """
 
 import contextlib
@@ -123,12 +123,12 @@ class Control:
         return _question(run, "Stop", "It saves a checkpoint first, and `retry` goes on from that.", owns=owns)
 
     async def stop(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
-        """End it with a checkpoint; said twice, it is stopping already."""
+        """End the run with a checkpoint; a second call says that it is stopping."""
         run = await self._runs.get(str(exact["run"]))
         return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
 
     async def plan_kill(self, caller: Caller, asked: ControlArguments) -> Plan | Result:
-        """Ask whether to end it; one that is over is said to be."""
+        """Ask whether to end the run; of a run that is over, say so."""
         run = await self._meant(caller, asked, "kill")
         if run.state not in MEANT["stop"]:
             return await self._done(run, await self._service.kill(run.id, by=caller.person.shown))
@@ -136,17 +136,17 @@ class Control:
         return _question(run, "Kill", lost, owns=await self._owns(caller, run))
 
     async def kill(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
-        """End it now; said twice, it is being killed already."""
+        """End the run at once; a second call says that it is being killed."""
         run = await self._runs.get(str(exact["run"]))
         return await self._done(run, await self._service.kill(run.id, by=caller.person.shown))
 
     async def retry(self, caller: Caller, asked: ControlArguments) -> Result:
-        """Try it again."""
+        """Begin another attempt of a run that ended badly."""
         run = await self._meant(caller, asked, "retry")
         return await self._done(run, await self._service.retry(run.id))
 
     async def prioritise(self, caller: Caller, asked: PriorityArguments) -> Result:
-        """Move it in the queue."""
+        """Change the run's place in the queue."""
         run = await self._meant(caller, asked, "prioritise")
         return await self._done(run, await self._service.prioritise(run.id, PRIORITIES[asked.priority]))
 

@@ -54,7 +54,7 @@ class Exports:
 
 
 class _Work:
-    """One export, in its thread."""
+    """One export, which runs in a thread of its own."""
 
     def __init__(
         self, runs: Runs, run_id: str, table: MetricTable, loop: asyncio.AbstractEventLoop, kind: Kind
@@ -85,7 +85,7 @@ class _Work:
             yield attempt, self._asked(self._runs.metric_slice(self._run_id, attempt, first, stop, self._kind))
 
     def _asked(self, what: Coroutine[Any, Any, T]) -> T:
-        """What the loop answers."""
+        """Ask the event loop from the thread, and give its answer."""
         future = asyncio.run_coroutine_threadsafe(what, self._loop)
         while True:
             try:

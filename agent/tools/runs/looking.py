@@ -34,7 +34,7 @@ METRICS_READ = 24  # those first that most of the runs have
 
 
 class NoArguments(Arguments):
-    """Nothing to say."""
+    """Takes nothing."""
 
 
 class CompareArguments(Arguments):
@@ -101,7 +101,7 @@ class Looking:
             "" if ours or not caller.thread.thread_id else "; of other threads, this one has none"
         )
         names = {run.spec.data_words for run in found}
-        told: list[JsonValue] = [
+        listed: list[JsonValue] = [
             {"run": run.id, "state": run.state.value, "data": run.spec.data_words, "result": _result(run)}
             for run in found
         ]
@@ -114,7 +114,7 @@ class Looking:
             ),
             footer=order + (f"; all on {names.pop()}" if len(names) == 1 else ""),
         )
-        return Result(f"{counted(len(found), 'run')}, {order}.", {"runs": told}, card)
+        return Result(f"{counted(len(found), 'run')}, {order}.", {"runs": listed}, card)
 
     async def status(self, caller: Caller, asked: RunArguments) -> Result:
         """Where a run stands."""
@@ -153,8 +153,8 @@ class Looking:
             picture=picture,
             footer=footer,
         )
-        told: list[JsonValue] = [list(row) for row in rows]
-        data: dict[str, JsonValue] = {"said": card.body, "columns": ["", *(run.id for run in runs)], "rows": told}
+        cells: list[JsonValue] = [list(row) for row in rows]
+        data: dict[str, JsonValue] = {"said": card.body, "columns": ["", *(run.id for run in runs)], "rows": cells}
         return Result(f"{len(runs)} runs side by side.", data, card)
 
     async def _curves(self, runs: Sequence[Run]) -> dict[str, Curves]:
@@ -182,16 +182,16 @@ class Looking:
         waiting = await self._readable(caller, await self._service.queue())
         if not waiting:
             return Result("The queue is empty: nothing waits for a place.", {"queue": []})
-        told: list[JsonValue] = [
+        listed: list[JsonValue] = [
             {"run": one.run.id, "position": one.position, "priority": priority_words(one.run.priority), "why": one.why}
             for one in waiting
         ]
         count = f"{len(waiting)} run{' waits' if len(waiting) == 1 else 's wait'}"
-        data: dict[str, JsonValue] = {"state": RunState.QUEUED.value, "queue": told}
+        data: dict[str, JsonValue] = {"state": RunState.QUEUED.value, "queue": listed}
         return Result(f"{count} in the queue.", data, queue_card(waiting))
 
     async def _readable(self, caller: Caller, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
-        """Those in the queue that this person may read of."""
+        """The waiting runs that this person may read."""
         seen = {run.id for run in await readable(self._runs, caller, [one.run for one in waiting])}
         return [one for one in waiting if one.run.id in seen]
 
@@ -214,7 +214,7 @@ class Looking:
         if not found:
             missing.insert(0, self._directory.nobody())
         card = cluster_card(found, live, held=held, cordoned=known.cordoned, queue=queue, gone=missing)
-        told: list[JsonValue] = [
+        listed: list[JsonValue] = [
             {
                 "host": host.host,
                 "cpus": host.cpus,
@@ -230,7 +230,7 @@ class Looking:
         ]
         count = "1 host is" if len(found) == 1 else f"{len(found)} hosts are"
         away: list[JsonValue] = [{"host": host.host, "last_seen": host.at.isoformat()} for host in gone]
-        return Result(f"{count} connected.", {"hosts": told, "queue": len(queue), "gone": away}, card)
+        return Result(f"{count} connected.", {"hosts": listed, "queue": len(queue), "gone": away}, card)
 
 
 def comparison_rows(runs: Sequence[Run], curves: dict[str, Curves]) -> tuple[tuple[str, ...], ...]:

@@ -167,7 +167,7 @@ class Watching:
         return Result(f"{counted(there.rows, 'row')} of metrics in `{run.id}`.", {"run": run.id, "last": last}, card)
 
     async def _used(self, run: Run, form: Form) -> Result:
-        """What its hosts measured of it, as a file."""
+        """What the run used, as its hosts measured it, in a file."""
         there = await self._runs.metric_table(run.id, "usage")
         if not there.rows:
             return Result(f"Nothing was measured of what run `{run.id}` uses yet.", {"run": run.id})
@@ -176,7 +176,7 @@ class Watching:
         return Result(said, {"run": run.id, "file": file.name, "columns": [*there.names]}, files=(file,))
 
     async def checkpoints(self, caller: Caller, asked: RunArguments) -> Result:
-        """What its hosts hold."""
+        """The checkpoints of a run, with the hosts that hold them."""
         run = await named_or_newest(self._runs, caller, asked.run)
         found = await self._runs.checkpoints(run.id)
         if not found:
@@ -214,12 +214,12 @@ class Watching:
             ),
             footer=f"{duration(run.used_s)} of {duration(run.spec.max_hours * 3600)} used",
         )
-        told: list[JsonValue] = [
+        listed: list[JsonValue] = [
             {"attempt": attempt.number, "host": attempt.host, "ended": _ended(attempt)} for attempt in found
         ]
         said: list[JsonValue] = [note.text for note in notes[-20:]]
         text = f"Run `{run.id}` has had {counted(len(found), 'attempt')}."
-        return Result(text, {"run": run.id, "attempts": told, "notes": said}, card)
+        return Result(text, {"run": run.id, "attempts": listed, "notes": said}, card)
 
     async def script(self, caller: Caller, asked: ScriptArguments) -> Result:
         """The program, as text and as a file."""
@@ -252,7 +252,7 @@ class Watching:
 
 
 def _script_buttons(run: Run) -> tuple[Button, ...]:
-    """To a new script, as long as there is something left to change."""
+    """The button that changes the script, while the run can take another one."""
     if run.state is RunState.SUCCEEDED:
         return ()
     return (Button(action="update", subject=run.id, label="New script"),)

@@ -17,7 +17,7 @@ MOST_CHARS = 32_000_000  # of what a host has; a host keeps 16 MB in one file
 
 
 class WholeLog:
-    """Writes them. A host may print faster than its events carry lines; then its own file has more of them."""
+    """Writes whole logs. A program may print faster than events carry lines; then the host's own file has more."""
 
     def __init__(self, runs: Runs, engines: Engines, files: ArtifactWriter) -> None:
         """`engines` are asked for what was dropped; `files` has room for the file."""

@@ -18,7 +18,7 @@ from agent.stores import Runs
 from agent.tools.data import DataFiles, finished_run
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.launching import cost_of, start
-from agent.tools.training.placing import choose_host, connected, default_gpus, default_network, ledger, priced
+from agent.tools.training.placing import place
 
 PLAN_LIMIT_S = 120.0
 MEASURED = frozenset({Answer.LABEL, Answer.NUMBER})  # what a finished model is measured in without its training
@@ -111,15 +111,12 @@ class ApplyingModels:
         return run
 
     async def _plan(self, run: Run, dataset: DatasetRef, asked: ApplyArguments, job: JobKind) -> Plan:
-        place = self._engines.named(asked.engine)
         before, artifact = run.spec, run.outcome.artifact if run.outcome else None
         if artifact is None or before.task is None:
             raise BadRequest(f"Run `{run.id}` left no model of a recipe, so there is nothing to ask.")
-        hosts, known = await connected(place.hosts), await ledger(self._runs)
-        network = default_network(hosts)
-        gpus = asked.gpus if asked.gpus is not None else default_gpus(before.task, hosts, known)
-        busy = [attempt.host for _, attempt in await self._runs.live()]
-        host = choose_host(hosts, busy, known, gpus=gpus, network=network, wanted=asked.host)
+        placed = await place(
+            self._engines, self._runs, engine=asked.engine, host=asked.host, gpus=asked.gpus, task=before.task
+        )
         spec = RunSpec(
             job=job,
             model=FinishedModel(
@@ -132,22 +129,22 @@ class ApplyingModels:
             text_column=before.text_column,
             seed=before.seed,
             test_frac=1.0,
-            host=host.host,
-            gpus=gpus,
+            host=placed.host.host,
+            gpus=placed.gpus,
             max_hours=asked.max_hours,
-            network=network,
-            sandbox=host.sandbox,
+            network=placed.network,
+            sandbox=placed.host.sandbox,
             bundle_sha256=await self._bundles.pack(before.recipe),
         )
-        spec = priced(spec, place.engine)
+        spec = placed.priced(spec)
         card = Card(
             kind="approval",
             title=_question(spec, run.id),
             tone="busy",
             body=_body(spec, run),
-            facts=tuple(spec_facts(spec, limits=host.limits_with(gpus))),
+            facts=tuple(spec_facts(spec, limits=placed.limits)),
         )
-        return Plan({"spec": spec.model_dump(mode="json")}, at_host(card, host))
+        return Plan({"spec": spec.model_dump(mode="json")}, at_host(card, placed.host))
 
 
 def _question(spec: RunSpec, run: str) -> str:

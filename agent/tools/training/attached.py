@@ -9,7 +9,7 @@ from agent.tools.training.programs import requirements_in
 
 
 async def data_named(files: DataFiles, session_id: str, names: Sequence[str]) -> tuple[DatasetRef, ...]:
-    """The attached files of these names; a `.py` is no data. Raises `NotFound`."""
+    """The attached files of these names; a `.py` file is not data. Raises `NotFound`."""
     found = [await files.find(session_id, name) for name in dict.fromkeys(names)]
     return tuple(file for file in found if not file.is_program or file.name.lower().endswith(".zip"))
 

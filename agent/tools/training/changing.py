@@ -30,7 +30,7 @@ from agent.tools.training.attached import data_named, requirements_named
 from agent.tools.training.change_cards import clone_card, update_card
 from agent.tools.training.command_lines import SHORT_NAMES, arguments_of, with_options, with_settings
 from agent.tools.training.launching import cost_of, planned, start
-from agent.tools.training.placing import choose_host, connected, estimate_s, ledger, priced
+from agent.tools.training.placing import estimate_s, place
 from agent.tools.training.programs import environment_in
 from agent.tools.training.scripts import Replacement, check, diff_of, refuse_marks, replaced
 
@@ -207,7 +207,6 @@ class Changing:
 
     async def _changed(self, caller: Caller, before: RunSpec, asked: CloneArguments) -> tuple[RunSpec, HostInfo]:
         """The original's specification with what was asked otherwise, and a host that can keep to it."""
-        place = self._engines.named(asked.engine or before.engine)
         settings = before.settings | {SHORT_NAMES.get(name, name): value for name, value in asked.settings.items()}
         changes: dict[str, object] = {
             "settings": {name: value for name, value in settings.items() if value is not None}
@@ -220,18 +219,19 @@ class Changing:
         else:
             changes |= await self._recipe(caller, before, asked)
         spec = before.model_copy(update=changes)
-        host = choose_host(
-            await connected(place.hosts),
-            [attempt.host for _, attempt in await self._runs.live()],
-            await ledger(self._runs),
+        placed = await place(
+            self._engines,
+            self._runs,
+            engine=asked.engine or before.engine,
+            host=asked.host,
             gpus=spec.gpus,
             network=spec.network,
             secrets=spec.secrets,
-            wanted=asked.host,
             preferred_host=before.host,
         )
+        host = placed.host
         spec = RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
-        return await self._checked(priced(spec, place.engine), host), host
+        return await self._checked(placed.priced(spec), host), host
 
     async def _program(self, caller: Caller, before: Script, asked: CloneArguments) -> Script:
         """Somebody's own program with what it is given otherwise. Raises `BadRequest`, `NotFound`."""

@@ -24,7 +24,7 @@ from agent.tools.training.attached import data_named, requirements_named
 from agent.tools.training.change_cards import program_facts
 from agent.tools.training.command_lines import arguments_of
 from agent.tools.training.launching import cost_of, start
-from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
+from agent.tools.training.placing import place
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in, secrets_in
 from agent.tools.training.scripts import Diff, diff_of, shown_of, warned_of
 
@@ -96,53 +96,53 @@ class OwnScripts:
         Raises:
             BadData, BadRequest, NotFound: the program, its data or its requirements cannot be used as they are.
         """
-        place = self._engines.named(asked.engine)
-        program = await self._data.program(caller.session_id, asked.file)
-        files = files_of(await self._blobs.get(program.sha256), program.name)
-        entry = entry_of(files, asked.entry, program.name)
-        said = await self._requirements(caller, asked, files)
-        script = Script(
-            name=program.name,
-            entry=entry,
-            arguments=arguments_of(asked.arguments),
-            environment=environment_in(asked.environment),
-            data=await data_named(self._data, caller.session_id, asked.data),
-            requirements=said,
-        )
-        hosts = await connected(place.hosts)
-        network = asked.network or default_network(hosts)
-        host = choose_host(
-            hosts,
-            [attempt.host for _, attempt in await self._runs.live()],
-            await ledger(self._runs),
+        script, files = await self._script(caller, asked)
+        placed = await place(
+            self._engines,
+            self._runs,
+            engine=asked.engine,
+            host=asked.host,
             gpus=asked.gpus,
-            network=network,
+            network=asked.network,
             secrets=asked.secrets,
-            wanted=asked.host,
         )
-        spec = RunSpec(
-            job=JobKind.SCRIPT,
-            script=script,
-            host=host.host,
-            gpus=asked.gpus,
-            max_hours=asked.max_hours,
-            network=network,
-            secrets=asked.secrets,
-            sandbox=host.sandbox,
-            auto_resume=asked.auto_resume,
-            bundle_sha256=await self._bundles.pack_program(files),
+        spec = placed.priced(
+            RunSpec(
+                job=JobKind.SCRIPT,
+                script=script,
+                host=placed.host.host,
+                gpus=placed.gpus,
+                max_hours=asked.max_hours,
+                network=placed.network,
+                secrets=asked.secrets,
+                sandbox=placed.host.sandbox,
+                auto_resume=asked.auto_resume,
+                bundle_sha256=await self._bundles.pack_program(files),
+            )
         )
-        spec = priced(spec, place.engine)
-        priority = PRIORITIES[asked.priority]
-        text = files[entry].decode("utf-8-sig")
+        priority, text = PRIORITIES[asked.priority], files[script.entry].decode("utf-8-sig")
         earlier = await self._earlier(caller, spec)
         before = await self._bundles.read(earlier.spec.bundle_sha256, earlier.spec.entry) if earlier else None
-        card = script_card(spec, text, earlier, before, priority=priority, limits=host.limits_with(spec.gpus))
+        card = script_card(spec, text, earlier, before, priority=priority, limits=placed.limits)
         if kinds := secrets_in(files):
             card = card.model_copy(update={"body": f"{warned_of(kinds)}\n{card.body}"})
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
         whole = await self._whole(caller, spec, text, exact, card, files)
-        return Plan(exact, at_host(card, host), whole)
+        return Plan(exact, at_host(card, placed.host), whole)
+
+    async def _script(self, caller: Caller, asked: OwnScriptArguments) -> tuple[Script, dict[str, bytes]]:
+        """The program with what it is given, and all files of its folder. Raises as `plan`."""
+        program = await self._data.program(caller.session_id, asked.file)
+        files = files_of(await self._blobs.get(program.sha256), program.name)
+        script = Script(
+            name=program.name,
+            entry=entry_of(files, asked.entry, program.name),
+            arguments=arguments_of(asked.arguments),
+            environment=environment_in(asked.environment),
+            data=await data_named(self._data, caller.session_id, asked.data),
+            requirements=await self._requirements(caller, asked, files),
+        )
+        return script, files
 
     async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""

@@ -1,7 +1,7 @@
 """Which host a plan names, so that its card shows where a run goes and behind which walls.
 
-`connected` and `ledger` ask engine and database; the rest is pure. The queue decides for good when the run starts;
-another host with the same walls may take it then.
+`place`, `connected` and `ledger` ask engine and database; the rest is pure. The queue decides for good when the run
+starts; another host with the same walls may take it then.
 """
 
 import asyncio
@@ -11,10 +11,11 @@ from typing import NoReturn
 
 from agent.domain.datasets import DataReport
 from agent.domain.errors import BadRequest, Unavailable
-from agent.domain.orders import HostInfo
+from agent.domain.orders import HostInfo, Limits
 from agent.domain.runs import Network, RunSpec
 from agent.domain.tasks import TASKS, TaskType
 from agent.ports import Engine, HostDirectory
+from agent.runs.engines import Engines
 from agent.runs.queue.fair import FOREIGN_BYTES
 from agent.stores import Runs
 
@@ -44,6 +45,62 @@ class Ledger:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the run of a plan goes first, and what it gets there."""
+
+    engine: Engine
+    host: HostInfo
+    gpus: int
+    network: Network
+
+    @property
+    def limits(self) -> Limits | None:
+        """What such a run may take of the host, where that says it."""
+        return self.host.limits_with(self.gpus)
+
+    def priced(self, spec: RunSpec) -> RunSpec:
+        """The specification with the name of the engine, and what that charges."""
+        named = spec.model_copy(update={"engine": self.engine.name})
+        return named.model_copy(update={"price_usd": self.engine.price(named)})
+
+
+async def place(  # noqa: PLR0913 - one argument for each thing that a place must keep to
+    engines: Engines,
+    runs: Runs,
+    *,
+    engine: str | None,
+    host: str | None,
+    gpus: int | None,
+    network: Network | None = None,
+    secrets: Sequence[str] = (),
+    task: TaskType | None = None,
+    preferred_host: str = "",
+) -> Placement:
+    """The place that can keep to what was asked. Where nobody said, `task` decides the GPUs and the hosts the network.
+
+    Raises:
+        BadRequest, NotFound: there is no such engine or host, or none can do it.
+        Unavailable: no host is there.
+    """
+    chosen = engines.named(engine)
+    hosts, known = await connected(chosen.hosts), await ledger(runs)
+    if gpus is None:
+        gpus = default_gpus(task, hosts, known) if task else 0
+    policy = network or default_network(hosts)
+    found = choose_host(
+        hosts,
+        [attempt.host for _, attempt in await runs.live()],
+        known,
+        gpus=gpus,
+        network=policy,
+        secrets=secrets,
+        wanted=host,
+        preferred_host=preferred_host,
+    )
+    return Placement(chosen.engine, found, gpus, policy)
+
+
 def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
     """Rough training time from the size of the data and what the settings ask for. `report` is the plan's."""
     pace, cores = TASKS[str(spec.task)].pace, 2 / max(1, min(host.cpus, 8))
@@ -51,12 +108,6 @@ def estimate_s(report: DataReport, spec: RunSpec, host: HostInfo) -> float:
     work_s = (rows_s + pace.cell_s * report.rows * len(report.columns) * cores) * report.effort
     minutes = float(str(spec.settings.get("minutes") or 0))  # of a search, which ends then at the latest
     return pace.base_s + (min(work_s, 60 * minutes) if minutes else work_s)
-
-
-def priced(spec: RunSpec, engine: Engine) -> RunSpec:
-    """With the name of its engine, and what that charges."""
-    named = spec.model_copy(update={"engine": engine.name})
-    return named.model_copy(update={"price_usd": engine.price(named)})
 
 
 async def connected(directory: HostDirectory) -> Sequence[HostInfo]:

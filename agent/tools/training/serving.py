@@ -22,7 +22,7 @@ from agent.tools.finding import LOOKED_AT, named, of_thread
 from agent.tools.runs.control import Control
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.launching import cost_of, start
-from agent.tools.training.placing import choose_host, connected, default_network, ledger, priced
+from agent.tools.training.placing import place
 
 ENTRY, MODEL = "serve.py", "model.tar"
 HOURS = 8.0
@@ -35,7 +35,7 @@ ASK = (
 
 
 class Whispers(Protocol):
-    """Tells one person something that nobody else reads."""
+    """Sends a text that one person alone can read."""
 
     async def __call__(self, caller: Caller, key: str, text: str) -> None:
         """Tell the caller `text`, once for each `key`."""
@@ -115,29 +115,24 @@ class ServingModels:
             raise BadRequest(f"`{run.id}` is a program of your own; only the models of recipes can be served.")
         if (up := await serving_run(self._runs, run.id)) is not None:
             raise Conflict(f"`{up.id}` keeps the model of `{run.id}` up already. `stop {up.id}` ends it.")
-        place = self._engines.named(asked.engine)
-        hosts = await connected(place.hosts)
-        network = default_network(hosts)
-        live = [attempt.host for _, attempt in await self._runs.live()]
-        known = await ledger(self._runs)
-        host = choose_host(hosts, live, known, gpus=asked.gpus, network=network, wanted=asked.host)
+        placed = await place(self._engines, self._runs, engine=asked.engine, host=asked.host, gpus=asked.gpus)
         artifact, nonce = run.outcome.artifact, new_ulid()
         model = DatasetRef(sha256=artifact.sha256, name=MODEL, size_bytes=artifact.size_bytes)
         spec = RunSpec(
             job=JobKind.SERVING,
             script=Script(name=ENTRY, entry=ENTRY, data=(model,)),
             serving=Serving(run=run.id, nonce=nonce, token_sha256=digest(self._tokens(nonce))),
-            host=host.host,
-            gpus=asked.gpus,
+            host=placed.host.host,
+            gpus=placed.gpus,
             max_hours=asked.max_hours,
-            network=network,
-            sandbox=host.sandbox,
+            network=placed.network,
+            sandbox=placed.host.sandbox,
             bundle_sha256=await self._bundles.pack_server(),
         )
-        spec = priced(spec, place.engine)
+        spec = placed.priced(spec)
         facts = [
             Fact(name="Model", value=f"{run.id}: {run.spec.kind}, {run.spec.title}"),
-            *spec_facts(spec, limits=host.limits_with(spec.gpus)),
+            *spec_facts(spec, limits=placed.limits),
         ]
         card = Card(
             kind="approval",
@@ -146,7 +141,7 @@ class ServingModels:
             body=_terms(spec),
             facts=tuple(facts),
         )
-        return Plan({"spec": spec.model_dump(mode="json")}, at_host(card, host))
+        return Plan({"spec": spec.model_dump(mode="json")}, at_host(card, placed.host))
 
     async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved job, and tell who asked the token; a repetition with the same token finds it."""
@@ -203,7 +198,7 @@ async def serving_run(runs: Runs, model_of: str) -> Run | None:
 
 
 def digest(token: str) -> str:
-    """What a host compares instead of the token."""
+    """The SHA-256 of a token, which a host compares in place of the token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

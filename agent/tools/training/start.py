@@ -20,15 +20,7 @@ from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.launching import cost_of, planned, start
-from agent.tools.training.placing import (
-    choose_host,
-    connected,
-    default_gpus,
-    default_network,
-    estimate_s,
-    ledger,
-    priced,
-)
+from agent.tools.training.placing import Placement, estimate_s, place
 
 PLAN_LIMIT_S = 120.0
 
@@ -100,24 +92,34 @@ class Training:
 
     async def plan(self, caller: Caller, asked: TrainArguments) -> Plan:
         """The exact run that would be started, and its card; nothing is started."""
-        place = self._engines.named(asked.engine)
         target, task, report = await self._understood(caller, asked)
-        leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
-        hosts, known = await connected(place.hosts), await ledger(self._runs)
-        gpus = default_gpus(task, hosts, known) if asked.gpus is None else _useful_gpus(asked.gpus, task)
-        network = asked.network or default_network(hosts)
-        host = choose_host(
-            hosts,
-            [attempt.host for _, attempt in await self._runs.live()],
-            known,
-            gpus=gpus,
-            network=network,
+        placed = await place(
+            self._engines,
+            self._runs,
+            engine=asked.engine,
+            host=asked.host,
+            gpus=asked.gpus if asked.gpus is None else _useful_gpus(asked.gpus, task),
+            network=asked.network,
             secrets=asked.secrets,
-            wanted=asked.host,
+            task=task,
         )
-        if gpus > 1:
-            _refuse_apart(gpus, host, network)
-        spec = RunSpec(
+        if placed.gpus > 1:
+            _refuse_apart(placed.gpus, placed.host, placed.network)
+        spec = placed.priced(await self._spec(asked, target, task, report, placed))
+        checked = await self._files.checked(spec)
+        spec = spec.model_copy(update={"estimate_s": estimate_s(checked, spec, placed.host)})
+        priority = PRIORITIES[asked.priority]
+        exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
+        unseen = self._files.unseen(caller.session_id, report)
+        card = approval_card(spec, report, plan=spec.stages, priority=priority, warnings=unseen, limits=placed.limits)
+        return await planned(self._artifacts, caller, exact, at_host(card, placed.host))
+
+    async def _spec(
+        self, asked: TrainArguments, target: str | None, task: TaskType, report: DataReport, placed: Placement
+    ) -> RunSpec:
+        """What is trained, and where. Raises: BadRequest, BadData."""
+        leaks = tuple(leak.column for leak in report.leaks if leak.column not in asked.keep_columns)
+        return RunSpec(
             task=task,
             recipe=task,
             dataset=report.dataset,
@@ -128,24 +130,15 @@ class Training:
             seed=asked.seed,
             test_frac=asked.test_frac,
             split=_split(asked, task, report),
-            host=host.host,
-            gpus=gpus,
+            host=placed.host.host,
+            gpus=placed.gpus,
             max_hours=asked.max_hours,
-            network=network,
+            network=placed.network,
             secrets=asked.secrets,
-            sandbox=host.sandbox,
+            sandbox=placed.host.sandbox,
             auto_resume=asked.auto_resume,
             bundle_sha256=await self._bundles.pack(task),
         )
-        spec = priced(spec, place.engine)
-        checked = await self._files.checked(spec)
-        spec = spec.model_copy(update={"estimate_s": estimate_s(checked, spec, host)})
-        priority = PRIORITIES[asked.priority]
-        exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
-        unseen = self._files.unseen(caller.session_id, report)
-        limits = host.limits_with(gpus)
-        card = approval_card(spec, report, plan=spec.stages, priority=priority, warnings=unseen, limits=limits)
-        return await planned(self._artifacts, caller, exact, at_host(card, host))
 
     async def _understood(self, caller: Caller, asked: TrainArguments) -> tuple[str | None, TaskType, DataReport]:
         """Target, task and audit. Raises `BadRequest`, `BadData`, `NotFound` where they cannot be known or used."""
