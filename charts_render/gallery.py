@@ -1,7 +1,8 @@
 """Every kind of chart and picture for the eye: `make gallery` writes `docs/gallery.md` and its pictures anew.
 
 Seeded, so only the look can change. `python -m charts_render.gallery FOLDER` writes to another folder. Results that
-look like real ones are in `samples`; those that are real were logged by `examples/pictures.py` and lie in `real/`.
+look like real ones are in `samples`; those that are real were logged by `examples/result_pictures.py` and lie in
+`real/`.
 """
 
 import json
@@ -168,7 +169,7 @@ def real(theme: Theme) -> dict[str, PictureSpec]:
         data = (Path(__file__).parent / f"real/{file}.json").read_text(encoding="utf-8")
         reported = Reported.model_validate(json.loads(data))
         subtitle = f"reported by train.py at step {reported.step}"
-        found[name] = PictureSpec("examples/pictures.py", (reported.picture,), subtitle, theme)
+        found[name] = PictureSpec("examples/result_pictures.py", (reported.picture,), subtitle, theme)
     return found
 
 
@@ -211,8 +212,8 @@ _PAGE_PX = 800  # enough for half of a page, and small files
 _HEAD = """# Gallery
 
 Every kind of chart and picture of results, light and dark, as chats show them. Made by `make gallery` from made-up
-data, and from what `examples/pictures.py` logged of real models; the sentence below each is the text that goes with the
-picture for those who do not see it.
+data, and from what `examples/result_pictures.py` logged of real models; the sentence below each is the text that goes
+with the picture for those who do not see it.
 """
 
 

@@ -41,7 +41,7 @@ FORMS = {
 
 @pytest.mark.faults
 async def test_every_kind_of_result_comes_from_a_real_training(yard: Yard) -> None:
-    script = (REPO / "examples/pictures.py").read_text()
+    script = (REPO / "examples/result_pictures.py").read_text()
     await yard.launch(yard.order("r-example", f"{script}\nfinish()\n", files=RUNTIME))
     outcome = yard.outcome("r-example", limit_s=120)
     assert outcome.state is RunState.SUCCEEDED, outcome
@@ -122,7 +122,7 @@ def check_drawn(name: str, reported: Reported) -> None:
 
 def test_the_example_runs_alone(tmp_path: Path) -> None:
 
-    path = REPO / "examples/pictures.py"
+    path = REPO / "examples/result_pictures.py"
     env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPO), "HOME": str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, str(path)], cwd=tmp_path, env=env, capture_output=True, check=True, timeout=300

@@ -1,6 +1,6 @@
 """Small real models on data that comes with scikit-learn, each with the picture that its kind of result wants.
 
-    python examples/pictures.py        # writes pictures/*.json and metrics.jsonl into this folder
+    python examples/result_pictures.py        # writes pictures/*.json and metrics.jsonl into this folder
 
 Shows what a training script of your own can log with `TrainingRuntime`: images of mistakes, residuals, a map of
 clusters, a forecast with its interval, boxes of a detector, lengths and samples of a generator. Takes some 10 seconds
