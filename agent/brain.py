@@ -210,18 +210,20 @@ def _services(around: Surroundings) -> _Services:
     bills = Bills(stores.usage, clock)
     alone = options.quorum == 1 and options.second_person is SecondPerson.NEVER
     return _Services(
-        delivery,
-        artifacts,
-        cards,
-        news,
-        runs,
-        DataFiles(stores.conversations, around.engines, clock),
-        bills,
-        Compactor(stores.conversations, delivery, around.model_of, bills, window=options.context_tokens),
-        QuestionService(stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime),
-        Members(options.grants, around.adapters),
-        BudgetService(stores.budgets, clock, charged=options.charged),
-        AllowanceService(stores.allowances, clock, in_force=alone),
+        delivery=delivery,
+        artifacts=artifacts,
+        cards=cards,
+        news=news,
+        runs=runs,
+        files=DataFiles(stores.conversations, around.engines, clock),
+        bills=bills,
+        compactor=Compactor(stores.conversations, delivery, around.model_of, bills, window=options.context_tokens),
+        questions=QuestionService(
+            stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
+        ),
+        members=Members(options.grants, around.adapters),
+        budgets=BudgetService(stores.budgets, clock, charged=options.charged),
+        allowances=AllowanceService(stores.allowances, clock, in_force=alone),
     )
 
 

@@ -48,14 +48,14 @@ class Costs:
         spent = await self._spent(caller)
         used = await self._budgets.used(caller.person.key, caller.thread, caller.session_id)
         models = await self._usage.by_model(session_id=caller.session_id) if caller.session_id else {}
-        lines = [line for scope, of in used.items() for line in _scope_lines(scope, spent[scope], of, models)]
+        parts = [_scope_lines(scope, spent[scope], of, models) for scope, of in used.items()]
         runs = await of_thread(self._runs, caller, RUNS_SHOWN) or await of_all(self._runs, caller, RUNS_SHOWN)
         if each := [await self._run_line(run) for run in runs]:
-            lines += ["", "**The newest runs**", *each]
+            parts.append(["**The newest runs**", *each])
         sums: dict[str, JsonValue] = {
             TITLES[scope]: round(of.models_usd + of.runs.usd, 4) for scope, of in used.items()
         }
-        body = "\n".join(lines)
+        body = "\n\n".join("\n".join(lines) for lines in parts)
         card = Card(kind="notice", title="Costs", body=body)
         return Result("What language models and runs cost until now.", {"usd": sums, "said": body}, card)
 

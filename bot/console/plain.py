@@ -1,4 +1,4 @@
-"""A screen that only grows: for pipes, the demo, and terminals that cannot move their cursor."""
+"""A screen that only appends lines: for pipes, the demo, and terminals that cannot move their cursor."""
 
 import asyncio
 import sys

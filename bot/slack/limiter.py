@@ -1,6 +1,7 @@
-"""Keeps our calls under Slack's rates: a bucket of tokens for every (method, channel), held back when Slack says so.
+"""Keeps our calls under Slack's rates: a bucket of tokens for every (method, channel).
 
-Knows nothing about priorities: who calls first goes first. One event loop, one process.
+A bucket is closed for as long as Slack asks to wait. Knows nothing about priorities: who calls first goes first. One
+event loop, one process.
 """
 
 import asyncio

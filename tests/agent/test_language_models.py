@@ -105,8 +105,8 @@ async def test_what_models_cost_is_shown_for_the_thread_and_the_month(harness: H
         f"- Language models: {both}",
         f"  - `{OWN}`: 2 calls, 2,400 tokens in, 60 out, 2 calls without a known price",
         f"  - `{CLAUDE}`: 1 call, 1,200 tokens in, 30 out, $0.0041",
-        "- Runs: nothing",
-        *("**This channel, this month**", f"- Language models: {both}", "- Runs: nothing"),
+        *("- Runs: nothing", ""),
+        *("**This channel, this month**", f"- Language models: {both}", "- Runs: nothing", ""),
         *("**You, this month**", f"- Language models: {both}", "- Runs: nothing"),
     ]
 

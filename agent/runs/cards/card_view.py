@@ -126,7 +126,7 @@ def smoother(smooth: int) -> tuple[str, int]:
 
 
 def view_buttons(run: str, view: CardView, *, panels: Sequence[str] = (), beside: str = "") -> Sequence[Button]:
-    """From the present view of a run's card to its neighbours.
+    """The buttons from the present view of a run's card to others.
 
     `panels` are the metrics that one can choose from, `beside` is the run that can be laid over, empty for none.
     """

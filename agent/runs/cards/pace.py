@@ -11,7 +11,7 @@ from agent.series.window import OUT_OF_PROPORTION, PAUSE_S
 
 
 def steps_a_second(rows: Sequence[MetricRow]) -> float | None:
-    """Steps a second over the newest rows without a break; None where they do not tell.
+    """Steps a second over the newest rows without a break; None where these are too few.
 
     Breaks are a step or a clock that goes back (another attempt, another host) and a pause out of proportion to what
     came after it; the newest one, to what came just before it.
@@ -36,7 +36,7 @@ def steps_a_second(rows: Sequence[MetricRow]) -> float | None:
 
 
 def seconds_left(run: Run, rows: Sequence[MetricRow]) -> float | None:
-    """Seconds until its last step at the pace of now; None where that cannot be said."""
+    """Seconds until its last step at the present pace; None where that is not known."""
     pace = steps_a_second(rows) if run.state in LIVE else None
     if pace is None or not run.total_steps or run.step >= run.total_steps:
         return None

@@ -38,9 +38,9 @@ def drawn(names: Sequence[str], panels: Sequence[str]) -> list[str]:
 
 
 def held_out(names: Sequence[str], also: Collection[str] = ()) -> list[str]:
-    """One of each metric's parts: several runs in a panel stay apart.
+    """One part of each metric (train or valid), so that the curves of several runs in a panel can be told apart.
 
-    One that is among `also`, the names of another run, where there is one; of these the held-out one.
+    A part that is among `also`, the names of another run, goes first, then the held-out part.
     """
     groups = _groups(names).values()
     return [max(parts, key=lambda name: (name in also, _part(name) != "train")) for parts in groups]
@@ -196,7 +196,7 @@ def _panel(
 
 
 def restarts(attempts: Sequence[Attempt]) -> tuple[Mark, ...]:
-    """Where each attempt after the first began; one that no host has taken in did not."""
+    """A mark where each attempt after the first began, but for attempts that no host accepted."""
     began = (attempt for attempt in attempts[1:] if attempt.accepted_at is not None)
     return tuple(Mark(attempt.first_step, f"attempt {attempt.number}") for attempt in began)
 

@@ -123,7 +123,7 @@ def throughput_chart(
 
 
 def usage_button(run: Run) -> Button:
-    """To what a run uses; read by `agent.tools.charts.chart_views`."""
+    """The button to the chart of what a run uses; read by `agent.tools.charts.chart_views`."""
     view: UsageView = "gpu" if run.spec.gpus else "usage"
     return Button(action="chart", subject=f"{run.id}.u{view}", label=USAGE_LABELS[view])
 

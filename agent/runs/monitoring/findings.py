@@ -1,4 +1,4 @@
-"""What the monitor can find, when it speaks, and how metrics are named. Pure values; used by the rules beside it."""
+"""What the monitor can find, from which thresholds on, and how metrics are named. Pure values for the rules."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When a rule speaks. Seconds, shares and counts; tests scale the seconds."""
+    """From where on a rule reports, in seconds, shares and counts; tests scale the seconds."""
 
     plateau_points: int = 60
     plateau_share: float = 0.4  # of all points: the window that has to show nothing new

@@ -1,7 +1,7 @@
 """What can be seen in a run's numbers without a model: crash, NaN, divergence, plateau, overfitting, stall, idle GPUs.
 
 Pure: rows, usage and the clock come from outside, findings go out. One `RunRules` watches one run, in bounded memory
-and a few microseconds a row. A rule speaks only when noise alone would hardly look like it (three standard errors or
+and a few microseconds a row. A rule reports only what noise alone would hardly cause (three standard errors or
 more); what is merely worth knowing has the severity "info". Called by `agent.runs.monitoring.monitor`, which decides
 what is said.
 """
@@ -65,7 +65,7 @@ class RunRules:
             self._bad_name, self._bad_step = bad[0], row.step
 
     def used(self, usage: Usage | None, *, now_s: float) -> None:
-        """What the attempt uses now."""
+        """Take in what the attempt uses now."""
         self._usage = usage
         if usage is None or not usage.gpus:
             self._busy.clear()
@@ -79,7 +79,7 @@ class RunRules:
             self._memory[gpu.uuid] = max(self._memory.get(gpu.uuid, 0), gpu.memory_bytes)
 
     def new_attempt(self) -> None:
-        """The run begins again on its host: its pauses and its use of the GPU are of the past."""
+        """Begin with a new attempt: pauses and GPU use of the one before do not count."""
         self._row_at = self._moved_s = self._used_from_s = self._usage = None
         self._busy.clear()
         self._memory.clear()

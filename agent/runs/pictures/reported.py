@@ -75,13 +75,13 @@ def label_of(name: str) -> str:
 
 
 def reported_button(run: str, name: str = "") -> Button:
-    """To a picture that was reported, or to all of them."""
+    """The button to one reported picture, or to all of them."""
     subject = f"{run}.{REPORTED}.{name}" if name else f"{run}.{REPORTED}"
     return Button(action="results", subject=subject, label=label_of(name) if name else "Pictures")
 
 
 def reported_buttons(run: Run, pictures: Sequence[RunPicture], *, shown: Sequence[str]) -> tuple[Button, ...]:
-    """From one reported picture, or a sheet of them, to those that come after it, to what was measured, and back."""
+    """The buttons below reported pictures: to those that follow, to what was measured, and back."""
     names = [one.name for one in pictures]
     after = names.index(shown[0]) + 1 if len(shown) == 1 and shown[0] in names else 0
     others = [name for name in names[after:] + names[:after] if list(shown) != [name]][:_MOST_BUTTONS]

@@ -131,7 +131,7 @@ def switched(view: ChartView, what: str) -> ChartView:
 def buttons(
     view: ChartView, *, first: int, last: int, more: bool, measured: bool = False, used: UsageView | None = None
 ) -> tuple[Button, ...]:
-    """Where one can go from a view of curves; `first` and `last` are the steps that it shows.
+    """The buttons below a view of curves; `first` and `last` are the steps that it shows.
 
     `more` says that panels follow, `measured` that there are pictures of the result; `used` is a chart by time.
     """
@@ -174,7 +174,7 @@ def selector(view: ChartView, names: Sequence[str]) -> tuple[Menu, ...]:
 
 
 def usage_buttons(view: ChartView, *, gpus: bool = True) -> tuple[Button, ...]:
-    """From a chart of usage or throughput to its neighbours, and back to the curves; without `gpus` two are one."""
+    """The buttons from a chart of usage or throughput to the others and the curves; `gpus` says if it has GPUs."""
     label, smooth = smoother(view.smooth)
     times = [("Last hour", 60), ("Last 10 minutes", 10), ("Whole run", None)]
     wanted = [(said, replace(view, minutes=minutes)) for said, minutes in times if minutes != view.minutes]

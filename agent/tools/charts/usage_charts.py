@@ -71,7 +71,7 @@ class UsageCharts:
 
 
 async def began_at(runs: Runs, run: Run) -> float | None:
-    """When its first attempt did, on its host's clock as far as that is known; seconds since the epoch."""
+    """When the run's first attempt began, on its host's clock as far as that is known; seconds since the epoch."""
     accepted = (attempt.accepted_at for attempt in await runs.attempts(run.id) if attempt.accepted_at)
     moment = next(accepted, run.started_at)
     return moment.timestamp() if moment else None

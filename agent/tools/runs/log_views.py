@@ -84,7 +84,7 @@ def view_in(words: Sequence[str]) -> LogView:
 
 
 def buttons(view: LogView, *, older: int | None, newer: LogView | None) -> tuple[Button, ...]:
-    """Where one can go from here; none where the words do not fit in a button."""
+    """The buttons to other pages and levels; none where the search words do not fit in a button."""
     wanted: list[tuple[str, LogView]] = []
     if older is not None:
         wanted.append(("Older", replace(view, before=older)))

@@ -1,4 +1,4 @@
-"""The tools that let a finished model answer as a job of a host: measured on other data, or for every row of a file."""
+"""Tools that apply a finished model in a job on a host: measure it on other data, or predict every row of a file."""
 
 from collections.abc import Sequence
 

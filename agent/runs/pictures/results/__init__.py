@@ -53,7 +53,7 @@ def words_of(run: Run, found: Found, view: ResultView) -> str:
 
 
 def data_of(found: Found, views: Sequence[ResultView]) -> dict[str, JsonValue]:
-    """What a language model is told of a result: the numbers that its pictures show."""
+    """The numbers that the pictures of a result show, for a language model."""
     data = classification.data_of(found) if isinstance(found, Classification) else pictured.data_of(found)
     return {**data, "views": list(views)}
 
@@ -61,7 +61,7 @@ def data_of(found: Found, views: Sequence[ResultView]) -> dict[str, JsonValue]:
 def result_buttons(
     run: str, there: Sequence[ResultView], *, shown: ResultView, reported: bool = False
 ) -> tuple[Button, ...]:
-    """From a picture of a result to its others and to the curves; `there` says which it has, the best first.
+    """The buttons from a picture of a result to its others, in the order of `there`, and to the curves.
 
     `reported`: its training logged pictures too. Subjects are read by `agent.tools.runs.resulting`.
     """
