@@ -245,14 +245,15 @@ class RunSpec(Value):
         return own.format(frac=f"{self.test_frac:.0%}") if own else self.split.words(self.test_frac)
 
     @property
-    def sealed_rows(self) -> tuple[str, str, int, float, str]:
+    def sealed_rows(self) -> tuple[str, ...]:
         """What decides which rows are sealed: runs that agree in it are measured on the same ones."""
         return (
             self.dataset.sha256 if self.dataset else "",
             self.target or "",
-            self.seed,
-            self.test_frac,
+            str(self.seed),
+            str(self.test_frac),
             self.split.words(0),
+            str(self.settings.get("horizon", "")),  # of a series, whose last steps are sealed
         )
 
     @property

@@ -186,11 +186,12 @@ async def test_a_result_says_how_often_its_sealed_rows_were_used(harness: Harnes
     async with harness.open() as brain:
         stage = Stage(harness, brain)
         said = []
-        for change in ({}, {"settings": {"lr": 0.5}}, {"seed": 9}, {"settings": {"lr": 0.1}}):
+        ahead = {"settings": {"horizon": 3}}  # the last steps of a series are sealed
+        for change in ({}, {"settings": {"lr": 0.5}}, {"seed": 9}, ahead, {"settings": {"lr": 0.1}}):
             run = await stage.running(SPEC.model_copy(update=change))
             harness.clock.forward(60)
             await stage.says(run, Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=CARD, seconds=30.0)))
             card = (await stage.asks("status", run.id)).card
             assert card is not None
             said.append([fact.value.partition(" measured")[0] for fact in card.facts if fact.name == "Sealed rows"])
-        assert said == [[], ["1 run was"], [], ["2 runs were"]]
+        assert said == [[], ["1 run was"], [], [], ["2 runs were"]]

@@ -68,7 +68,7 @@ def _value(run: Run) -> float:
     return score.model.value if score else math.nan
 
 
-def _rows(run: Run) -> tuple[str, str, int, float, str]:
+def _rows(run: Run) -> tuple[str, ...]:
     """What decides which rows are sealed."""
     return run.spec.sealed_rows
 
