@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
 from agent.llm.intents import ACT, wish_to_act
-from agent.llm.requests.asked import Request, columns_of, newest, ran_program, ranked, request_of, started
+from agent.llm.requests.asked import Request, columns_of, last_plan, newest, ran_program, ranked, request_of, started
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
-from agent.llm.requests.meant import decided, wanted
+from agent.llm.requests.meant import decided, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.trainings import again, look_first, plan, what_next
 from agent.llm.requests.words import (
@@ -21,6 +21,7 @@ from agent.llm.requests.words import (
     NOT_DECIDED,
     NOT_READ,
     NOT_UNDERSTOOD,
+    NOTHING_NEW,
     NOTHING_TO_ADD,
     TALK,
     WHICH_RUN,
@@ -77,6 +78,8 @@ def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) 
     for one in reply.calls:
         if missed := unread(one.name, json.loads(one.arguments), asked.words, columns_of(messages)):
             return say(NOT_READ.format(missed))
+        if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
+            return say(NOTHING_NEW)
     return reply
 
 

@@ -29,7 +29,8 @@ _EFFORTS = (  # the first that fits; less before more, since “less” says it 
     ),
 )
 _ABOUT_EFFORT = re.compile(
-    r"\b(?:think(?:ing)?|thought|effort|reason\w*|denk\w*|nachdenken|aufwand|réfléchi\w*|effort|piensa\w*|pensar|esfuerzo)\b"
+    r"\b(?:think(?:ing)?|thought|effort|reason\w*|denk\w*|nachdenken|aufwand|réfléchi\w*|effort|piensa\w*|pensar"
+    r"|esfuerzo)\b"
     r"|想|思考|推理",
     re.IGNORECASE,
 )
@@ -40,7 +41,8 @@ _VERIFIES = re.compile(
 )
 _CSV = re.compile(r"\bcsv\b|\bexport\w*|\bas (?:a )?file\b|\bdatei\b|\bfichier\b|\barchivo\b|导出", re.IGNORECASE)
 _QUESTION = re.compile(
-    r"^\W*(?:which|what|who|why|how|when|is|are|does|do|did|should|welche\w*|wer|was|warum|wie|ist|bist|quel\w*|qui|pourquoi"
+    r"^\W*(?:which|what|who|why|how|when|is|are|does|do|did|should|welche\w*|wer|was|warum|wie|ist|bist|quel\w*|qui"
+    r"|pourquoi"
     r"|est-ce|es-tu|cuál|qué|quién|cómo|eres)\b",
     re.IGNORECASE,
 )

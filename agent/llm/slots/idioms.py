@@ -50,7 +50,7 @@ _COUNTS = {
 }
 _UNITS = (
     r"(?:(?:max |log |boosting |attention |hidden )?(?:epochs?|rounds?|trials?|steps?|layers?|heads?|beams?|trees"
-    r"|leaves|iterations|folds?|lines?|clusters|groups|segments|classes|attempts?)"
+    r"|leaves|iterations|folds?|lines?|zeilen|lignes|l[ií]neas|clusters|groups|segments|classes|attempts?)"
     r"|gpus?|hours?|hrs?|minutes?|mins?|days?|weeks?|months?|quarters?|years?|times|-?fold|grupos|groupes|gruppen)\b"
 )
 _WORD_OF = {word: count for count, words in _COUNTS.items() for word in words.split("|")}
@@ -64,16 +64,16 @@ _HALVES = (  # of hours, and of days
     (r"\bdrei(?:und)?einhalb\s+(?=(?:hours|days))", "3.5 "),
     (r"\bvier(?:und)?einhalb\s+(?=(?:hours|days))", "4.5 "),
     (r"\b(?:half an?|eine?n? (?:halbe[nr]?|half)|une? demi-?|medi[oa])\s*(?=day|hour)", "0.5 "),
-    (r"一个?半(?:小时|钟头)|一小时半", " 1.5 hours "),
-    (r"[两二]个?半(?:小时|钟头)|[两二]小时半", " 2.5 hours "),
-    (r"三个?半(?:小时|钟头)|三小时半", " 3.5 hours "),
-    (r"半个?(?:小时|钟头)", " 0.5 hours "),
     (r"半天", " 0.5 days "),
     (
         r"\b(?:a |an |1 )?quarter of an hour\b|\b(?:un |1 )?quart d['’]hours?\b|\beine?r? viertelstunde\b|一刻钟",
         "0.25 hours",
     ),
-    (r"\bthree quarters of an hour\b|\b(?:trois|3) quarts d['’]hours?\b|\beine? dreiviertelstunde\b", "0.75 hours"),
+    (
+        r"\bthree quarters of an hour\b|\b(?:trois|3) quarts d['’]hours?\b"
+        r"|\b(?:tres|3) cuartos de hours?\b|\beine? dreiviertelstunde\b",
+        "0.75 hours",
+    ),
 )
 _AND_A_HALF = re.compile(
     rf"\b({_NUMBER}|{'|'.join(_WORD_OF)})\s+(?:and a half|et demie?|y medi[oa]|1/2)\s+(?=(?:hour|hr|day))"
@@ -81,7 +81,8 @@ _AND_A_HALF = re.compile(
     re.IGNORECASE,
 )
 _BOTH = re.compile(
-    rf"\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)?\b(?![.,]?\d|\s*[a-z%])"
+    rf"\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)?\b(?![.,]?\d"
+    rf"|\s*[a-z%])"
     rf"|\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)\b",
     re.IGNORECASE,
 )
@@ -90,6 +91,31 @@ _SMALLER = r"(?:times smaller|fois plus (?:petite?|faible|bas)|mal kleiner|veces
 _OF = r"(?: (?:der|des|von|du|de|del))?"
 _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (", ", r"(?<=[^\d\s]),(?=\d)"),
+    (
+        r"patience \1",
+        r"\b(?:early[ -]stop\w*|stop(?: early)?) (?:after|with|at)?\s*(\d+) (?:rounds?|epochs?)(?: (?:without"
+        r"|with no) \w+)?",
+    ),
+    (
+        r"patience \1",
+        r"\b(?:früh(?:zeitig)? (?:abbrechen|stoppen)|arrêt anticipé|parada temprana)\D{1,12}(\d+)(?: rounds| epochs)?",
+    ),
+    (r"\1 % of the rows ", r"\b(\d+) ?% (?:der (?:zeilen|daten)|des (?:lignes|données)|de (?:las filas|los datos))"),
+    (r"\1 % test set", r"\b(\d+) ?% (?:de|der|des|von|an) test set\b"),
+    *(
+        (f"{100 // parts} % ", rf"\b(?:1/{parts}|one {word}|a {word})(?=[^.;,]{{0,25}}\b(?:back|aside|out|test))")
+        for parts, word in ((3, "third"), (4, "quarter"), (5, "fifth"), (10, "tenth"))
+    ),
+    ("50 % of the ", r"\b(?:a )?half of the (?=(?:rows|data|lines)\b)"),
+    ("33 % of the ", r"\b(?:a|one) third of the (?=(?:rows|data|lines)\b)"),
+    ("25 % of the ", r"\b(?:a|one) quarter of the (?=(?:rows|data|lines)\b)"),
+    ("20 % of the ", r"\b(?:a|one) fifth of the (?=(?:rows|data|lines)\b)"),
+    ("10 % of the ", r"\b(?:a|one) tenth of the (?=(?:rows|data|lines)\b)"),
+    (
+        r"raise \1 by a factor of \2 ",
+        rf"{_SETTING}\s+(?:times|mal|fois|por|x|×|\*)\s*(\d+|two|three|five|ten|zwei|drei|zehn|deux|trois|dix|dos"
+        rf"|tres|diez)\b",
+    ),
     (r"\1 \2", r"\b(last|next)\s+(?:las|los|les|die|den|der)\s+(\d+)"),
     ("half the ", r"\b(?:deux|2) fois moins de\b|\bla moitié des?\b|\bhalb so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
     (r"half the \1", rf"\b(?:cut|reduce|lower|slash|drop|divide)\s+{_SETTING}\s+(?:in|by) (?:half|2|two)\b"),
@@ -109,44 +135,37 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (r"raise \1 by a factor of \2 ", rf"{_SETTING}\s*乘以?\s*(\d+)"),
     (r"reduce \1 by a factor of \2 ", rf"{_SETTING}\s*除以\s*(\d+)"),
     ("1 ", r"(?:(?<=\bfor )|(?<=\bmost )|(?<=\bto )|(?<=\bwithin )|(?<=\bthan ))an? (?=(?:hour|day|week)\b)"),
-    (" doubled ", r"加倍|翻倍"),
     (" rounds ", r"轮数"),
     (" since step ", r"\b(?:ab|seit)(?: dem)? (?:schritt|steps)(?=\s+\d)|\b(?:à partir de|depuis) l['’]étape(?=\s+\d)"),
     (" since step ", r"\b(?:desde|a partir de)l? (?:el )?(?:paso|steps)(?=\s+\d)"),
     (r"\1 ", r"\b(\d+)\s*(?:[x×]|by)\s*\1(?!\d)\s*"),
     (r"\1 ", r"(\d[\d.]*)\s*的(?=\s*learning rate)"),
     ("image size ", r"\bbildgr(?:ö|oe)(?:ß|ss)e\b|\btaille d['’]images?\b|\btamaño de imagen\b|图像大小|图片大小"),
-    ("steps", r"(?<=\d )pas\b"),
     ("half the ", r"\bhalf\s+des?\b"),
     ("half the ", r"\bhalve\b|\bhalbier(?:e|en?)\b|\bdivid(?:e|ir) (?:entre|por) (?:2|dos)\b"),
     ("half the ", r"\bdivise[rz]? par (?:2|deux)\b"),
     ("double the ", r"\b(?:deux|2) fois plus de\b|\b(?:doppelt|zweimal) so (?:viele?n?|große?|hohe?)\b"),
     ("double the ", r"\bdos veces más\b|\bverdopp(?:le|eln?)\b(?: mal)?(?: bitte)?|\bduplica(?:r|ndo)?\b"),
     ("double the ", r"\bdoublant\b|\bdouble[rz]?(?= (?:les?|la) )"),
-    ("triple the ", r"\b(?:trois|3) fois plus de\b|\b(?:dreimal|dreifach) so (?:viele?n?|große?)\b|\bel triple de\b"),
     ("triple the ", r"\b(?:die )?dreifache[nr]?(?: (?:zahl|anzahl)(?: (?:der|an|von))?)?\b"),
     ("a tenth of the ", rf"\b(?:einem?|ein) zehntel{_OF}\b|\b(?:un |le )?dixième(?: d[eu])?\b|十分之一的?"),
     ("a tenth of the ", rf"\b(?:una? |la )?décim[ao](?: parte)?{_OF}\b"),
-    ("a quarter of the ", rf"\b(?:einem?|ein) viertel{_OF}\b|\b(?:un |le )quart d[eu] "),
-    ("a quarter of the ", rf"\b(?:una? |la )cuarta parte{_OF}\b"),
-    ("a third of the ", rf"\b(?:einem?|ein) drittel{_OF}\b|\b(?:un |le )tiers(?: d[eu])?\b"),
     ("a third of the ", rf"\b(?:un |la )(?:tercio|tercera parte){_OF}\b"),
-    ("seed ", r"随机种子|种子|\b(?:zufalls)?startwert\b|\bzufallszahl\b|\bgraine(?: aléatoire)?\b"),
-    ("seed ", r"\bsemilla(?: aleatoria)?\b"),
+    ("seed ", r"\bzufallszahl\b"),
     ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blot(?:e|s|es)? de(?= \d)|批量(?:大小)?"),
     (" log scale ", r"\b(?:en|in) log\b(?! scale)|\blog[- ]y\b|\by[- ]?(?:axis)? log\b"),
     (" segments ", r"\bsegmentos\b|\bsegmente\b"),
     (r"\1 ", r"\b(seed|rounds|epochs|learning rate|batch size)\s*(?:用|取|为|是|到)\s*(?=\d)"),
     ("rank ", r"\b(?:rang|rango)\b(?=\s*\d)"),
     (" layers ", r"\bschichten\b|\bcouches\b|\bcapas\b|(?<=\d)\s*层"),
-    (" heads ", r"\btêtes\b|\bcabezas\b"),
+    (" heads ", r"\btêtes\b|\bcabezas\b|\bköpfen?\b|(?<=\d)\s*个?头"),
     (" trees ", r"\bbäumen?\b|\barbres\b|\bárboles\b|(?<=\d)\s*棵树"),
     ("patience ", r"\bgeduld\b|\bpaciencia\b|耐心值?"),
-    ("max depth ", r"\b(?:maximale |max\.? )?(?:baum)?tiefe\b|\bprofondeur(?: maximale)?\b|最大深度"),
+    ("max depth ", r"\b(?:maximale |max\.? )?(?:baum)?tiefe\b|\bprofondeur(?: maximale)?\b|(?:最大|树)?深度"),
     ("max depth ", r"\bprofundidad(?: máxima)?\b"),
     (" epochs ", r"(?<=\d)\s*个?\s*epochs?\b"),
-    (" rounds ", r"\btours(?= (?:de boosting|au lieu))|\bdurchläufen?\b"),
-    (" days ", r"(?<=\d)\s*天"),
+    (" rounds ", r"\btours\b|\bdurchläufen?\b"),
+    (" leaves ", r"\bblättern?\b|\bfeuilles\b|\bhojas\b|(?<=\d)\s*个?叶子?"),
     (" gpus ", r"(?<=\d)\s*[张块个]?\s*(?:gpus?|显卡)(?!\w)|\bgrafikkarten?\b"),
     (" gpus ", r"\bcartes? graphiques?\b|\btarjetas? gráficas?\b"),
     (" to ", r"(?:改成|改为|设为|设成|设置为|换成|调成|调到|变成)(?=\s*\d)|\bauf(?= \d)|\ba(?= \d+(?:[.,]\d+)?\b)"),
@@ -155,7 +174,6 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (" the card ", r"\bdie (?:lauf|live-?)?karte\b|\bla carte\b|\bla tarjeta\b|卡片"),
     ("on ", r"\bonto\s+(?:host\s+)?(?=[a-z][\w.-]*\d)"),
     (" log scale ", r"\b(?:on |in |with )?(?:an? |the )?log(?:arithmic)?[- ](?:y[- ]?)?(?:ax[ie]s|y)\b"),
-    (" log scale ", r"\blogarithmisch\w*\b|\bescala logarítmica\b|\béchelle logarithmique\b"),
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), english) for english, pattern in _ELSEWHERE

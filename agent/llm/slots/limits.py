@@ -39,7 +39,7 @@ _MOST_BEHIND = re.compile(
 )
 SEARCHED = re.compile(
     r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
-    rf"{PLAIN}\s*min(?:ute)?s?\b|\bminutes\s*[=:]\s*{PLAIN}",
+    rf"{PLAIN}\s*(?:min(?:ute)?s?|(hours?))\b|\bminutes\s*[=:]\s*{PLAIN}",
     re.IGNORECASE,
 )
 _GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace('number', 'later')}", re.IGNORECASE)
@@ -85,7 +85,8 @@ _NETWORKS = (  # what something may reach, by what people call it
     (
         "open",
         r"\bopen (?:network|internet)\b|\b(?:needs?|with|wants?|give it|has|requires?)\s+(?:an? |the )?(?:full |free )?"
-        r"(?:internet|network)(?: access)?\b|\b(?:access to|reach) the (?:internet|network)\b"
+        r"(?:internet|network)(?: access)?\b|\b(?:access to|reach) the (?:internet|network)\b|\b(?:internet"
+        r"|network)(?: access)? (?:is )?(?:allowed|on|open|needed)\b"
         r"|\b(?:braucht|mit)\s+(?:freie[sn] |offene[sn] )?(?:internet|netz(?:zugriff|zugang)?)\b"
         r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
         r"|能)(?:联网|上网|访问外网)",
