@@ -361,7 +361,12 @@ TASKS: Final[dict[str, Task]] = {
                 "Keep the simplest of the best, and measure it once on the sealed part",
             ),
             pace=Pace(base_s=5.0, row_s=0.012, cell_s=5e-5),
-            words=("clustering", CLUSTERED, "聚类|分群|分组|分[成为]"),
+            words=(
+                "clustering",
+                CLUSTERED,
+                r"agr[uú]pa\w*|cluster(?:e|n)|segmentier\w*|(?:en|in|dans|auf) \d+ (?:groups|segments)"
+                r"|聚类|聚一下类|分群|分组|分[成为]",
+            ),
         ),
     )
 }
