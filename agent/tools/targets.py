@@ -9,7 +9,8 @@ QUOTE = r"(?<![^\W\u3400-\u9fff])[`\"“']([\w .\-/]{1,80})[`\"”'](?![^\W\u340
 _QUOTED = re.compile(QUOTE)
 _NOT_USED = (
     r"(?:minus|(?:everything|anything|all|every column)\s+(?:but|except|other than|besides)|without|drop(?:ping)?"
-    r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|but not"
+    r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|(?:apart"
+    r"|aside) from|but not"
     r"|hid(?:e|ing)"
     r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)(?: (?:need|get to|to|be allowed to))*"
     r" (?:use|include|look at|consider|see|touch|need|read)|(?:not|never|\w+n['’]t) using"
@@ -130,7 +131,7 @@ _STOP_WORDS = frozenset(
 )
 # What may follow a column's name: a number, a word after a sign or “is”, or a word that ends the clause.
 _VALUE = re.compile(
-    rf"\s*(?:(?:=|:|\bis\b|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
+    rf"\s*(?:(?:=|:|\b(?:is|ist|est|es|vale)\b|是|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
     r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|，|-?>|→|\?|？|\band\b|$)))",
     re.IGNORECASE,
 )

@@ -26,7 +26,7 @@ _EFFORTS = (  # the first that fits; less before more, since “less” says it 
     (
         "high",
         r"\b(?:more|hard(?:er)?|high|max(?:imum|imal\w*)?|careful\w*|deep(?:er|ly)?|longer|mehr|gründlich\w*|hoch|höher"
-        r"|at most|plus|davantage|élevé|más|alto|máximo)\b|多想|更多|深入|调高|仔细|高",
+        r"|at most|plus|davantage|élevé|más|alto|máximo)\b|多(?:想|思考)|更多|深入|调高|仔细|高",
     ),
 )
 _ABOUT_EFFORT = re.compile(

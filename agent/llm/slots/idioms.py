@@ -107,6 +107,58 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
         (f"{100 // parts} % ", rf"\b(?:1/{parts}|one {word}|a {word})(?=[^.;,]{{0,25}}\b(?:back|aside|out|test))")
         for parts, word in ((3, "third"), (4, "quarter"), (5, "fifth"), (10, "tenth"))
     ),
+    (
+        r"patience \1",
+        r"\b(?:stop\w* )?(?:when|if|once|unless) (?:it|the \w+|nothing) (?:hasn['’]?t|has not|doesn['’]?t|does not"
+        r"|stops?|has)? ?"
+        r"improv\w* (?:for|in|over|after|within) (\d+) (?:rounds|epochs|steps)",
+    ),
+    ("without ", r"\bw/o\s+|不要\s*(?=[`A-Za-z_]|$)"),
+    ("learning rate ", r"\b(?:taux|tasa)\s+(?=(?:de )?\d)"),
+    (r"\2 \1", rf"(\d[\d.,e-]*)\s+(?:als|comme|como|as)\s+{_SETTING}"),
+    (" to ", r"(?:提高|降低?|增加|减少?|提|加|升)到(?=\s*\d)"),
+    (
+        " against the previous run ",
+        r"\b(?:gegen|mit)\s+de[nm]\s+(?:vorigen|vorherigen|letzten|last)\s+(?:lauf|run|training)\b"
+        r"|\b(?:comparée?s? )?(?:au|à l['’]|avec le|contre le)\s*(?:run|entra[iî]nement)\s+(?:précédent|d['’]avant)\b"
+        r"|\b(?:con|contra|frente a) (?:el|la) (?:run|entrenamiento|ejecución) anterior\b"
+        r"|(?:和|跟|与)(?:上一?次|前一次|上个)的?(?:训练|任务|运行)?(?:相比|比较|对比|比)?",
+    ),
+    ("last hour ", r"\b(?:la )?(?:dernière|última)\s+hours?\b"),
+    ("smoothed ", r"\bglättung\b|\blissage\b|\bsuavizado\b"),
+    ("first ", r"\b(?:(?:die|den|der|les|los|las) )?(?:ersten|premiers|premières|primer[oa]s)\s+(?=\d)"),
+    (r"first \1 ", r"\b(?:les |los |las )?(\d+) (?:premi[eè]re?s|primer[oa]s)\s+"),
+    ("first ", r"前(?=\s*\d+\s*(?:steps|epochs))"),
+    ("0.5 days ", r"\b(?:einen halben tag|une demi-journée|medio d[ií]a)\b"),
+    ("1 days ", r"\b(?:einen|un|una?e?)\s+(?:ganzen )?(?:tag|jour|día|journée)\b(?: lang| entière?)?"),
+    (
+        r"search hyperparameters for \1 minutes ",
+        r"\b(?:such\w*|cherche\w*|busca\w*)\s+(?:les |los )?(?:hyper\w+\s+)?(?:at most\s+)?(\d+) minutes(?: lang)?"
+        r"(?: nach hyper\w+)?",
+    ),
+    (r"\1 trials ", r"\b(\d+) (?:combinaciones|combinaisons|kombinationen|configuraciones)\b"),
+    ("random split ", r"\bzufällig (?:auf)?teilen\b|\bdécoupage aléatoire\b|\bdivi\w+ al azar\b|随机划分"),
+    (
+        r"split by \1 ",
+        r"\bnach (\w+) (?:auf)?(?:teilen|splitten|trennen)\b",
+    ),
+    ("split by ", r"\b(?:découp\w+|partag\w+|divid\w+|separ\w+) (?:par|por|selon|según)\s"),
+    (r"split by \1 ", r"按\s*(\w+)\s*划分"),
+    (" ahead ", r"\bim voraus\b|\bà l['’]avance\b|\bpor adelantado\b|\bde antelación\b"),
+    ("4bit ", r"\b4[- ]bits\b"),
+    (r"reduce \1 by a factor of ten ", rf"\b(?:zehnmal|10[- ]?mal) (?:kleinere|geringere|niedrigere)\w* {_SETTING}"),
+    (r"double the \1", rf"\b(?:en )?doubl(?:ant|e|ez|er) (?:le |la )?(?:nombre de |les )?{_SETTING}"),
+    (r"half the \1", rf"{_SETTING}\s+(?:a la mitad|halbieren|à moitié)\b"),
+    (
+        r"steps \1 to \2 ",
+        r"\b(?:zwischen|entre|de|von)\s+(?:schritt|steps?|l['’]étape|el paso)\s+(\d+)\s+(?:und|bis|et|à|y|a)\s+(\d+)",
+    ),
+    (" since step ", r"\b(?:à partir de|depuis|dès)\s*l['’]\s*(?:étape|steps?)(?=\s+\d)"),
+    (" until step ", r"\b(?:bis|hasta|jusqu['’]à)(?: zum| el| l['’])?\s*(?:schritt|paso|étape|steps?)(?=\s+\d)"),
+    (r"since step \1 ", r"(\d+)\s*steps\s*(?:之后|以后|后|开始)的?"),
+    (r"until step \1 ", r"(\d+)\s*steps\s*(?:之前|以前)的?"),
+    ("last ", r"\bletzte[nrs]?\s+(?=\d)"),
+    ("on ", r"在\s*(?=(?:gpu|node|box|host)-?\d)"),
     ("50 % of the ", r"\b(?:a )?half of the (?=(?:rows|data|lines)\b)"),
     ("33 % of the ", r"\b(?:a|one) third of the (?=(?:rows|data|lines)\b)"),
     ("25 % of the ", r"\b(?:a|one) quarter of the (?=(?:rows|data|lines)\b)"),

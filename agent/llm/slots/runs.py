@@ -43,7 +43,7 @@ _EXPERIMENTS = {
     "tree": re.compile(
         r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b|\blineage\b"
         r"|\bstamm(?:baum|t von|en von)\b|\barbre\b|\bárbol\b|\b(?:vien(?:t|nent)|descend\w*) d|\bdesciend\w+ de\b"
-        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|从哪个|家谱|从谁|改来"
+        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|实验的?树|树状|从哪个|家谱|从谁|改来"
         r"|\bbaum\b|\bg[ée]n[ée]alog\w+|\bdescend\w*|\bdesciend\w*|\bentstanden\b|\bsalió de\b",
         re.IGNORECASE,
     ),

@@ -13,7 +13,7 @@ _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
     r"\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
     r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
-    r"|\b(?:équilibre|pondère)[rz]? les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
+    r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
     r"|类别(?:平衡|加权)"
     r"|\b(?:re)?weigh(?:t|ted|ting)? (?:the )?classes\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b"
     r"|\bklassen\w*\s+(?:\w+\s+)?(?:gewicht\w*|ausgleich\w*|balanc\w*)|\bgewichtete[nr]? klassen\b"
@@ -76,7 +76,7 @@ _PER = {  # how many rows a span has, by how far they are apart
     "week": {"day": 7, "hour": 168},
     "day": {"hour": 24},
 }
-_AHEAD = re.compile(
+AHEAD = re.compile(
     r"\b(?:(?P<count>\d{1,3})|an?|one|a full|a whole)\s+(?P<unit>year|quarter|month|week|day)s?\s+"
     r"(?:ahead|out|forward|into the future|in advance)\b"
     r"|\b(?:next|coming|following)\s+(?:(?P<coming>\d{1,3})\s+)?(?P<later>year|quarter|month|week|day)s?\b",
@@ -155,15 +155,15 @@ def text_in(asked: str) -> str | None:
 
 def horizon_in(asked: str) -> int | None:
     """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
-    if counted := _rows_ahead(asked):
+    if counted := rows_ahead(asked):
         return counted
     found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
     return int(next(filter(None, found.groups()))) if found else None
 
 
-def _rows_ahead(asked: str) -> int | None:
+def rows_ahead(asked: str) -> int | None:
     """The rows of “a year ahead” where the request says how far apart they are: “monthly”."""
-    span, grain = _AHEAD.search(asked), _GRAIN.search(asked)
+    span, grain = AHEAD.search(asked), _GRAIN.search(asked)
     if span is None or grain is None:
         return None
     unit = next(name for name in _PER if span["unit" if span["unit"] else "later"].lower().startswith(name))

@@ -11,6 +11,7 @@ from agent.llm.slots.limits import FILE_NAME, MACHINE
 from agent.llm.slots.models import MODEL
 from agent.llm.slots.names import NAME, setting_called
 from agent.llm.slots.numbers import factors_in
+from agent.llm.slots.settings import AHEAD, rows_ahead
 from agent.tools.targets import left_out
 
 _AMOUNT = re.compile(NUMBER, re.IGNORECASE)
@@ -70,6 +71,8 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
     if tool not in _NUMBERED:
         return ""
     words = wish_in(asked)
+    if rows_ahead(words):
+        words = AHEAD.sub(" ", words)  # “2 months” are 8 rows that are a week apart
     for name in sorted(columns, key=len, reverse=True):
         words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", words, flags=re.IGNORECASE)
     found = [*_numbers(words, arguments)]

@@ -33,7 +33,8 @@ _RESULTS = (
     (
         r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
         r"|\bwrong (?:predictions|answers)\b|\bgo(?:es)? wrong\b|\b(?:most|is it) (?:often )?wrong\b"
-        r"|\berrors\b.*\b(?:makes?|fait|commet|comete|macht)\b"
+        r"|\berrors (?:des|of the|du|del) (?:modell?s?|mod[eè]l[eo]?)\b|\berrors\b.*\b(?:makes?|fait|commet|comete"
+        r"|macht)\b"
         r"|\b(?:makes?|macht)\b.*\berrors\b|\bmispredict\w*|\bwhere it fails\b|\bfails? on\b"
         r"|\bsagt\b.*\bfalsch\b|\bdaneben\b|\bse trompe\b|\b(?:mal prédits?|ratés)\b|\bse equivoca\b"
         r"|\b(?:falló|predijo mal|la pifió|equivocaciones|fallos)\b|\bfalsche?n? (?:vorhersagen|beispiele)\b"
