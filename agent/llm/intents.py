@@ -18,7 +18,7 @@ from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
-SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.6, 0.9, 0.2, 0.9
+SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.8, 0.9, 0.2, 0.9
 _IT = rf"(?:\W+{RUN}|{ENDS})"
 # Requests to act in English, whose every following word is read.
 _ACTS = (
