@@ -366,7 +366,12 @@ TASKS: Final[dict[str, Task]] = {
             ),
             own_split="{frac}",
             pace=Pace(base_s=5.0, row_s=0.012, cell_s=5e-5),
-            words=("clustering", CLUSTERED, "聚类|分群|分组|分[成为]"),
+            words=(
+                "clustering",
+                CLUSTERED,
+                r"agr[uú]pa\w*|cluster(?:e|n)|segmentier\w*|(?:en|in|dans|auf) \d+ (?:groups|segments)"
+                r"|聚类|聚一下类|分群|分组|分[成为]",
+            ),
         ),
     )
 }

@@ -18,7 +18,7 @@ from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
 
 ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
-SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.6, 0.9, 0.2, 0.9
+SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.8, 0.9, 0.2, 0.9
 _IT = rf"(?:\W+{RUN}|{ENDS})"
 # Requests to act in English, whose every following word is read.
 _ACTS = (
@@ -208,14 +208,14 @@ def _checked(act: str, wish: str, place: Place) -> Decision:
 def _in_place(found: list[Reading], place: Place, asked: str) -> list[Reading]:
     """The readings by what can be meant here: without a run nothing is done again, and few ask about one."""
     if not place.with_file:
-        return found if not place.has_runs else _weighed(found, {"again": _STATED} if _states_settings(asked) else {})
+        return found if not place.has_runs else _weighed(found, {"again": _STATED} if states_settings(asked) else {})
     if place.has_runs:
         return found
     weights = dict.fromkeys(_OF_A_RUN | _OF_NO_DATA, _WITHOUT_A_RUN) | dict.fromkeys(ACT, 0.0)
     spoken = set(concepts(masked(asked, place.columns)))
     looks = "look" in spoken and not spoken & {"train", "target", "predict", "estimate"}
     weights["predict"] = _UNKNOWN_MODEL
-    weights["train"] = (1.0 if looks else _WITH_A_FILE) * (_STATED if _states_settings(asked) else 1.0)
+    weights["train"] = (1.0 if looks else _WITH_A_FILE) * (_STATED if states_settings(asked) else 1.0)
     joined = sum(one.chance for one in found if one.intent in {"train", *_ONCE_MORE})
     rest = [one for one in found if one.intent not in {"train", *_ONCE_MORE}]
     return _weighed([*rest, Reading("train", joined)], weights)
@@ -228,7 +228,7 @@ def _weighed(found: list[Reading], weights: Mapping[str, float]) -> list[Reading
     return sorted((Reading(name, chance / whole) for name, chance in chances.items()), key=lambda one: -one.chance)
 
 
-def _states_settings(asked: str) -> bool:
+def states_settings(asked: str) -> bool:
     """Whether numbers of a training are stated."""
     try:
         return bool(settings_in(asked))

@@ -30,8 +30,10 @@ from agent.llm.requests.words import (
     say,
     which,
 )
+from agent.llm.slots.conversations import other_conversation
 from agent.llm.slots.files import file_named
 from agent.llm.slots.numbers import in_figures
+from agent.llm.slots.replacements import replacement_in
 from agent.llm.slots.runs import means_all, run_to_act_on, runs_in, wants_best
 from agent.llm.slots.settings import horizon_in, text_in
 from agent.llm.slots.unread import unread
@@ -88,6 +90,8 @@ def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     run_id = named[0] if named else None
     if (own := about_program(asked, messages, run_id)) is not None:
         return own
+    if address := other_conversation(asked.said):
+        return call("resume_session", address=address)
     if asked.answers and (asked.words == NEITHER or _APPROVES.search(asked.words)):
         return say(NOT_UNDERSTOOD + examples(messages) if asked.words == NEITHER else NOT_DECIDED)
     found = decided(asked, messages)
@@ -107,6 +111,8 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
             return _predict(asked, messages, run_id)
         case "inspect_dataset":
             return call("inspect_dataset", file=asked.file or file_named(asked.words))
+        case "update_script" if swap := replacement_in(asked.said):
+            return call("update_script", run=run_id, replace=(swap,))
         case str() if intent in ACT and means_all(asked.words) and len(started(messages)) > 1:
             return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in started(messages))))
         case str() if intent in _OF_ONE_RUN and wants_best(asked.words):

@@ -34,9 +34,10 @@ _UNWANTED = (
     r"|cheat|useless|irrelevant|noise|not (?:needed|used|allowed))\w*"
     r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|(?:weg|aus)lassen\b|ignorieren\b"
     r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b"
-    r"|no (?:hace falta|sirve|se usa)\b|不要|不用|去掉"
+    r"|no (?:hace falta|sirve|se usa)\b|fuera\b|raus\w*|不要|不用|去掉"
     r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave) (?:it"
     r"|that(?: one)?|this)\b)"
+    r"|\s*(?:那|这)?一?列?[^，。；,;]{0,8}?(?:不要|不用|别用|别带|去掉|忽略|排除|扔掉|删掉)"
 )
 _COLUMN = re.compile(
     rf"{QUOTE}|\b(?:columns?|features?|fields?)\s+(?:called\s+|named\s+)?(\w+)|\b(?!the\b)(\w+)\s+(?:column|feature"
@@ -54,19 +55,22 @@ _NAMED = re.compile(
 _IS_TARGET = re.compile(
     r"\s*(?:column\s+)?(?:(?:is|are|as|=)\s+(?:(?:my|the|our|a)\s+)?(?:target|label|goal|y\b|outcome|answer|what\b)"
     r"|is (?:to be|what)|(?:soll|möchte|will) [^.;]*vorher|ist (?:das )?ziel|(?:est|sera) (?:la |le )?(?:cible|but)"
-    r"|es (?:el |la )?(?:objetivo|meta)|(?:是|作为|当作?)目标)",
+    r"|es (?:el |la )?(?:objetivo|meta)|(?:是|作为|当作?|做)\s*(?:目标|标签|target)|(?:als|comme"
+    r"|como) (?:ziel\w*|label|cible|objetivo|target)\b)",
     re.IGNORECASE,
 )
 # What stands before a column that is read, not predicted.
 _READ = re.compile(
     r"(?:\b(?:texts?|inputs?|features?|dates?|time|id)(?: columns?)?(?: is| are| in| from| of)?(?: the)?(?: column)?"
-    r"|\b(?:from|using|based on|given|read|reads|reading|in)(?: the)?(?: texts?)?(?: columns?)?(?: in)?)\s*$",
+    r"|\b(?:from|using|based on|given|read|reads|reading"
+    r"|in)(?: the)?(?: texts?)?(?: columns?)?(?: in)?|文本(?:列)?(?:是|用|取)?)\s*$",
     re.IGNORECASE,
 )
 _VERB = re.compile(
     r"(?:\b(?:predict(?:s|ing|or)?|classif(?:y|ies|ying)|forecast(?:s|ing)?|tells?|guess(?:es)?|estimat(?:e|es|ing)"
     r"|regress(?:es|ing)?|detects?|spots?|recogni[sz]es?|identif(?:y|ies)|determines?|figures? out|works? out"
-    r"|(?:model|classifier|regressor|regression) (?:for|of)|pr[ée]di(?:re|t|ce|cir|ga|s|se)|vorherzusagen|estime[rz]?"
+    r"|(?:model|classifier|regressor|regression) (?:for|of)|pr[ée]di(?:re|t|ce|cir|ciendo|ga|s|se)"
+    r"|vorherzusagen|estime[rz]?"
     r"|estimar?|devine[rz]?|adivinar?|schätzt?e?n?|erkenn(?:e|t|en)|reconna\w+|reconoce\w*|pronostica\w*)\b"
     r"|\bsage?n?\b(?=.*\b(?:voraus|vorher)\b)|预测|估计|估算|判断|识别)(.*)",
     re.IGNORECASE | re.DOTALL,
@@ -75,7 +79,8 @@ _VERB = re.compile(
 _FROM = re.compile(r"\b(?:from|using|given|based on|out of|by means of)\b", re.IGNORECASE)
 _INTO = re.compile(
     r"\b(?:classif(?:y|ies|ying)|sort(?:s|ing|ier\w*)?|label|rout(?:e|es|ing)|assign|group|trier?|class(?:e[rz]?|ify)"
-    r"|clasific\w+|ordena\w*)\b.*?\b(?:into|by|as|to|nach|par|por|en|selon|según)\b(.*)",
+    r"|clasific\w+|ordena\w*)\b.*?\b(?:into|by|as|to|nach|par|por|en|selon|según)\b(.*)"
+    r"|按\s*(\w+?)\s*(?:列\s*)?(?:给[^，。]{0,6})?(?:自动)?(?:分流|分类|归类|分派|派单)",
     re.IGNORECASE | re.DOTALL,
 )
 # What stands before a column that parts the rows and is not predicted.
@@ -127,7 +132,7 @@ _STOP_WORDS = frozenset(
 # What may follow a column's name: a number, a word after a sign or “is”, or a word that ends the clause.
 _VALUE = re.compile(
     rf"\s*(?:(?:=|:|\b(?:is|ist|est|es|vale)\b|是|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
-    r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|\band\b|$)))",
+    r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|，|-?>|→|\?|？|\band\b|$)))",
     re.IGNORECASE,
 )
 _WORD = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
@@ -142,6 +147,15 @@ def quoted_target(asked: str) -> str | None:
             return quoted.group(1)
     named = _NAMED.search(words)
     return named.group(1) if named and named.group(1).lower() not in _STOP_WORDS else None
+
+
+def other_target(asked: str, names: Sequence[str]) -> str | None:
+    """The column that a copy of a run is to predict instead of its own: declared, or named behind the verb."""
+    words = _LEFT_OUT.sub(" ", asked)
+    verb = _VERB.search(words)
+    named = _declared(names, words) or (_first_named(names, verb.group(1)) if verb else None)
+    said = quoted_target(asked)
+    return named or (said if said and (said in names or not names) else None)
 
 
 def said_to_predict(asked: str) -> list[str]:
@@ -198,12 +212,13 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     words = _LEFT_OUT.sub(" ", asked)
     names = [name for name in names if not _is_unwanted(name, asked)]
     verb = _INTO.search(words) or _VERB.search(words)
-    behind = _FROM.split(verb.group(1), maxsplit=1)[0] if verb else ""
+    said = next(filter(None, verb.groups()), "") if verb else ""
+    behind = _FROM.split(said, maxsplit=1)[0]
     for one in (_declared(names, words), _first_named(names, behind), _only_named(names, words)):
         if one:
             return one, True
     names = [name for name in names if not _spoken(name, words)]  # those are read, or part the rows
-    best, sure = _alike(_tokens(verb.group(1) if verb else words), names)
+    best, sure = _alike(_tokens(said if verb else words), names)
     return (best, sure) if sure or verb else (None, False)  # half a name that nobody wanted predicted is none
 
 

@@ -11,7 +11,7 @@ from agent.llm.slots.limits import place_said
 from agent.llm.slots.names import setting_called
 from agent.llm.slots.numbers import factors_in
 from agent.llm.slots.runs import runs_in
-from agent.llm.slots.settings import held_out_in
+from agent.llm.slots.settings import held_out_in, weights_in
 from agent.ports import ModelMessage
 
 
@@ -19,8 +19,8 @@ def changed(asked: str, messages: Sequence[ModelMessage]) -> dict[str, Any]:
     """What a copy of a run is to have otherwise. Raises: BadRequest, where that is said without a number."""
     known = plan_of(messages, next(iter(runs_in(asked)), None)).get("settings") or {}
     changes = changes_in(asked) | ({"test_frac": share} if (share := held_out_in(asked)) else {})
-    if factors := multiplied(asked, known):
-        changes["settings"] = changes.get("settings", {}) | factors
+    if more := multiplied(asked, known) | weights_in(asked):
+        changes["settings"] = changes.get("settings", {}) | more
     if not {"settings", "seed"} & changes.keys():
         all_said(asked)
     return changes

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agent.llm.requests.asked import columns_of
 from agent.llm.requests.changes import changed, place_in
 from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import chart_arguments, results_arguments
@@ -12,7 +13,7 @@ from agent.llm.slots.logs import log_arguments, metric_arguments, script_argumen
 from agent.llm.slots.runs import experiments_arguments, runs_in
 from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
-from agent.tools.targets import quoted_target
+from agent.tools.targets import other_target
 
 ABOUT_RUNS = frozenset(
     {
@@ -55,7 +56,7 @@ def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[
                 "run": run_id,
                 **changed(asked, messages),
                 "file": file_named(asked),
-                "target": quoted_target(asked),
+                "target": other_target(asked, columns_of(messages)),
                 "priority": soon_in(asked),
             }
         case "serve_model":

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from agent.llm.intents import Decision, Place, decide
+from agent.llm.intents import Decision, Place, decide, states_settings
 from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program
+from agent.llm.slots.limits import place_said
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, text_in
 from agent.ports import ModelMessage
@@ -87,6 +88,8 @@ def _train_or_predict(intent: str, asked: Request, messages: Sequence[ModelMessa
         return "train" if learns else "predict"
     if _TO_TRAIN.search(asked.words):
         return "train"
+    if asked.files and (place_said(asked.words) or states_settings(asked.words)):
+        return "train"  # what a prediction does not need
     if asked.files:
         return "train" if names_a_target(asked.words, but=before) else "predict"
     if values_in(asked.words, columns_of(messages)):

@@ -14,11 +14,12 @@ from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 
 _RUN_IT = re.compile(
-    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )run|python3?|start|train|launch|execute|try|go with"
+    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )(?<!el )(?<!al )(?<!le )(?<!du )(?<!den )(?<!dem )run"
+    r"|python3?|start|train|launch|execute|try|go with"
     r"|give (?:it|this) a (?:whirl|try|spin|go|shot)|^\W*(?:go|los|vas-y|dale|vamos)(?= |\W*$)|(?:fire|spin"
     r"|boot)(?: \w+)? up|kick(?: \w+)? off|get \w+ (?:going|running)"
     r"|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
-    r"|ejec[uú]t\w+|c[oó]rr(?:e[rn]?|elo)|l[aá]nza\w*|entr[eé]na\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行"
+    r"|ejec[uú]t\w+|c[oó]rr(?:e[rn]?|elo|erlo)|l[aá]nza\w*|entr[eé]na\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行"
     r"|启动|跑",
     re.IGNORECASE,
 )
@@ -30,7 +31,9 @@ _COMMAND_LINE = re.compile(
 _MEND = re.compile(
     r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script|skript|stattdessen|nimm|ersetze"
     r"|benutze"
-    r"|korrigiert\w*|remplace\w*|utilise\w*|corrigée?|usa|reemplaza|corregido)\b|脚本|替换|换成|改好",
+    r"|korrigiert\w*|remplace\w*|utilise\w*|corrigée?|usa|reemplaza|corregid[oa]|corregí|arreglad[oa]|c[aá]mbialo"
+    r"|actualiza|repariert\w*|gefixt\w*|tausch\w*|neues|nouve(?:au|lle)|réparée?|nuev[oa])\b"
+    r"|脚本|替换|换[成上掉]|改好|修[好了复]|新的|新版",
     re.IGNORECASE,
 )
 

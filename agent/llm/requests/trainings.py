@@ -111,6 +111,8 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
 def _task_for(asked: str, report: dict[str, Any]) -> str | None:
     """The task type that is named; where it learns from other data than there are, the one that these suggest."""
     task, suggested = task_in(asked, has_text=bool(report.get("text_column"))), report.get("suggested_task")
+    if task is None and horizon_in(asked) and _names(report, "datetime"):
+        return "time_series_forecasting" if report.get("suggested_target") in _names(report, "number") else None
     return suggested if task and suggested and TASKS[task].data != TASKS[suggested].data else task
 
 

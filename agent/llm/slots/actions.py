@@ -160,8 +160,8 @@ _YIELDS = re.compile(
     r"|\b(?:kann|darf) warten\b|\bhat zeit\b|\b(?:nicht|keine) (?:dringend|eilig|eile)\b"
     r"|\blass\w* (?:die )?anderen? vor\b"
     r"|\bpeut attendre\b|\bpas (?:urgent|pressé)\b|\brien ne presse\b|\blaisse\w* passer\b"
-    r"|\bpuede esperar\b|\bno (?:corre prisa|es urgente|hay prisa)\b|\bsin prisa\b|\bpasen? (?:los|las) demás\b|不急"
-    r"|可以等|让别人",
+    r"|\bpuede esperar\b|\bno (?:corre prisa|es urgente|hay prisa)\b|\bsin prisa\b|\bpasen? (?:los|las) demás\b|不着?急"
+    r"|可以等|让别人|\beilt nicht\b|\bhat noch zeit\b|\bpas pressée?\b|\brien d['’]urgent\b|\bque espere\b",
     re.IGNORECASE,
 )
 _GIVEN = re.compile(r"\bprioriti[sz]e\b|\bgive\b.*\bpriority\b", re.IGNORECASE)

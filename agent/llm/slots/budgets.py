@@ -33,7 +33,11 @@ _SCOPES = (  # whose budget, by what people call it; the first that fits
     ),
     ("thread", r"\bthread\b|\bconversation\b|\bfil\b|\bhilo\b|\bfaden\b|帖子|话题|对话|线程"),
     ("channel", r"\bchannel\b|\bkanal|\b(?:canal|salon)\b|频道"),
-    ("everywhere", r"\b(?:overall|in total|whole team|everything|insgesamt|en tout|en total)\b|总预算|全部"),
+    (
+        "everywhere",
+        r"\b(?:overall|in total|whole team|everything|insgesamt|en tout|en total|tout le monde|alle zusammen"
+        r"|todos juntos|entre todos)\b|总预算|全部|加起来|一共|整个团队",
+    ),
 )
 _ASKS_AGAIN = re.compile(
     r"\b(?:ask(?:ing)?|check(?:ing)? with) me (?:\w+ ){0,2}(?:before|again|first|about|each|every)\b|\basked again\b"
@@ -50,6 +54,8 @@ _ASKS_AGAIN = re.compile(
     r"|\bgefragt werden\b|\bschalte?\b.*\bfreigaben?\b.*\baus\b|\bd[eé]sactiv\w*"
     r"|\bredemande\b|\bme demande à chaque\b|\bplus d['’]approbation\w*"
     r"|\bpreguntes? (?:otra vez|antes)\b|\bvuelve a preguntar\w*|\bse acabaron\b"
+    r"|\bredemande[rsz]?\b|\bsans mon (?:accord|ok)\b|\bohne meine? (?:okay|ok|freigabe|zustimmung)\b|\bautomatik aus\b"
+    r"|\bsin mi (?:permiso|ok|aprobación)\b|自动批准[^，。]{0,2}关|先问一|每次都?要?先?问"
     r"|都要?问|先问我|要我批准|不要再自动|关闭自动|自己批准每次",
     re.IGNORECASE,
 )

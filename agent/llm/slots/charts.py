@@ -29,6 +29,10 @@ _METRIC = re.compile(
     r"|learning[ _]rate|lr|grad(?:ient)?[ _]norm|throughput)\b",
     re.IGNORECASE,
 )
+_BOTH = frozenset(
+    {"loss", "accuracy", "auc", "f1", "precision", "recall", "error", "rmse", "mae"}
+)  # of train and valid
+_OF_VALIDATION = re.compile(r"^(?!.*\btrain).*(?:\bvalid(?:ation|ierung|ación)\w*|验证)", re.IGNORECASE | re.DOTALL)
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
 _UNIT = r"(steps?|epochs?)"
 _TO = r"\s*(?:-|–|to|and|until|till|through)\s*"
@@ -63,7 +67,8 @@ _SWITCHES = {
         r"\b(?:by|over|against|versus|vs\.?) (?:the )?(?:wall[- ]?clock(?: time)?|time|hours)\b"
         r"|\b(?:x|horizontal|time)[- ]?axis\b[^.;]{0,15}\b(?:hours|time|minutes)\b"
         r"|\b(?:hours|time) (?:on|along) (?:the )?x\b|\büber die zeit\b|\bselon le temps\b|\ben fonction du temps\b"
-        r"|\b(?:por|según) (?:el )?tiempo\b|\bfrente al tiempo\b|按时间",
+        r"|\b(?:por|según) (?:el )?tiempo\b|\bfrente al tiempo\b|按时间"
+        r"|\bhours (?:en abscisse|en el eje x|auf (?:der|die) x-achse|als x-achse)\b|横轴[^，。]{0,3}时间",
         re.IGNORECASE,
     ),
     "by_epoch": re.compile(
@@ -86,6 +91,15 @@ _BEFORE = re.compile(
     r"|\b(?:of|for) both(?! \w*\s*(?:loss|metric|auc|acc))|两[次个条](?:训练|运行|任务|曲线))(?!\w)",
     re.IGNORECASE,
 )
+_BEFORE_ELSEWHERE = (
+    ("yesterday", re.compile(r"\bgestrigen?\b|\bvon gestern\b|\bd['’]hier\b|\bde ayer\b|昨天", re.IGNORECASE)),
+    (
+        "previous",
+        re.compile(
+            r"\bvor(?:ig|herig)en?\b|\bprécédent\b|\b(?:el|la|al) anterior\b|(?:和|跟|与)上一?次", re.IGNORECASE
+        ),
+    ),
+)
 _EVERY = re.compile(
     r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b"
     r"|\beverything (?:it|that|was) \w*log\w*|\b(?:draw|plot|chart|graph|show)\s+(?:me\s+)?(?:all|them all"
@@ -94,7 +108,9 @@ _EVERY = re.compile(
     re.IGNORECASE,
 )
 _OF_CARD = re.compile(
-    r"\bcard\s+(?:of|for)\s+(?:the\s+)?(?:run\s+)?(r-[0-9a-z]{6})\b|\b(r-[0-9a-z]{6})['’]?s\s+card\b", re.IGNORECASE
+    r"\bcard\s+(?:of|for)\s+(?:the\s+)?(?:run\s+)?(r-[0-9a-z]{6})\b|\b(r-[0-9a-z]{6})['’]?s\s+card\b"
+    r"|\b(r-[0-9a-z]{6})\s+(?:on|en|sur|auf)\s+(?:its|su|sa|seiner|dessen)\s+(?:card|tarjeta|carte|karte)\b",
+    re.IGNORECASE,
 )
 _RESET = re.compile(r"\breset\b|\bback to normal\b", re.IGNORECASE)
 _PLAIN = {"log_scale": False, "smooth": 0.0, "newest": False, "every": False, "beside": ""}
@@ -158,9 +174,8 @@ def chart_arguments(words: str) -> dict[str, Any]:
     found |= {key: True for key, pattern in _SWITCHES.items() if pattern.search(words)}
     if _EVERY.search(words) and not named:
         found["every"] = True
-    before = _BEFORE.search(words)
-    if before:
-        found["before"] = "yesterday" if (before.group(1) or "").lower().startswith("yesterday") else "previous"
+    if before := _before_in(words):
+        found["before"] = before
     smooth = _smoothing_in(words)
     if smooth:
         found["smooth"] = smooth
@@ -260,19 +275,27 @@ def card_arguments(words: str) -> dict[str, Any]:
     runs = runs_in(words)
     if len(runs) > 1:
         of_card = _OF_CARD.search(words)
-        run = (of_card.group(1) or of_card.group(2)).lower() if of_card else runs[0]
+        run = next(filter(None, of_card.groups())).lower() if of_card else runs[0]
         found |= {"run": run, "beside": next(one for one in runs if one != run)}
     elif runs and _OVER.search(words):
         found["beside"] = runs[0]
-    elif before := _BEFORE.search(words):
-        found["before"] = "yesterday" if (before.group(1) or "").lower().startswith("yesterday") else "previous"
+    elif before := _before_in(words):
+        found["before"] = before
     return found
+
+
+def _before_in(words: str) -> str | None:
+    """Which earlier run is to be laid beside: yesterday's or the previous one."""
+    if found := _BEFORE.search(words):
+        return "yesterday" if (found.group(1) or "").lower().startswith("yesterday") else "previous"
+    return next((which for which, pattern in _BEFORE_ELSEWHERE if pattern.search(words)), None)
 
 
 def _metrics_in(words: str) -> tuple[str, ...]:
     """The metrics that are named, as trainings write them: train, valid, test."""
     said = (re.sub(r"^(train|val)[a-z]*(?=[ _/])", r"\1", word.lower()) for word in _METRIC.findall(words))
-    return tuple(dict.fromkeys(re.sub(r"^val(?=[ _/])", "valid", word) for word in said))
+    found = tuple(dict.fromkeys(re.sub(r"^val(?=[ _/])", "valid", word) for word in said))
+    return (f"valid {found[0]}",) if len(found) == 1 and found[0] in _BOTH and _OF_VALIDATION.search(words) else found
 
 
 def _smoothing_in(words: str) -> float | None:

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from agent.domain.errors import BadRequest
+from agent.llm.features import concepts, masked
 
 _MODEL = re.compile(
     r"\b((?:(?:claude|gpt|gemini|mistral|llama|qwen|deepseek|grok|sonnet|opus|haiku|kimi|glm)[\w.:/-]*)"
@@ -53,6 +54,8 @@ _SPOKEN_OF = re.compile(
     r"|\bich denke\b|\bgestern\b|\bje (?:pense|réfléchis)\b|\bpienso\b|\bayer\b|\bkarte (?:zeigt|ist|war)\b|昨天|也许",
     re.IGNORECASE,
 )
+_ADDRESS = re.compile(r"(?<![\w-])s-[0-9a-z]{6}(?![\w-])", re.IGNORECASE)
+_NO_WISH = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
 _PREFER = "Say `model <name>` or `effort high`; `models` shows which language models there are."
 
 
@@ -69,6 +72,13 @@ def preference_arguments(words: str) -> dict[str, Any]:
     if model := _MODEL.search(words):
         return {"model": model[1].replace(" ", "-").lower()}
     raise BadRequest(_PREFER)
+
+
+def other_conversation(words: str) -> str | None:
+    """The address of the conversation that somebody wants to go on with."""
+    found = _ADDRESS.search(words)
+    said = set(concepts(masked(words)))
+    return found.group() if found and "resume" in said and said.isdisjoint(_NO_WISH) else None
 
 
 def spoken_of(words: str) -> bool:

@@ -14,7 +14,7 @@ _HAN_DIGITS = {"一": 1, "两": 2} | {digit: value for value, digit in enumerate
 _HAN_NUMBER = re.compile(
     r"(?:([一二两三四五六七八九])?(十|百))?([一二两三四五六七八九])?(?=\s*(?:个?半?小时|个半钟头|分钟|轮"
     r"|[个块张]?(?:GPU|显卡)"
-    r"|行|周|天|年|个?[月类组簇]|倍|次试验|步|个?周期|个epoch))"
+    r"|行|周|天|年|个月|个?[类组簇群堆]|倍|成(?!为|功)|次试验|步|个?周期|个epoch|[块张]卡(?!片)))"
     r"|(?<=[乘除]以)([一二两三四五六七八九十])",
     re.IGNORECASE,
 )
@@ -93,6 +93,13 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         r"|(?:最多|不超过)(?:跑|用|训练|运行)?"
         r"|\b(?:für|pendant|durante|por)\s+(?=(?:\d+|\w+)\s*(?:stund|heur|hora))",
     ),
+    (
+        "half an hour",
+        r"\b(?:eine[rn]? |der |die )?halben? stunde\b|\b(?:une )?petite demi-heure\b"
+        r"|\b(?:una )?media hora\b|\bdemi-heure\b",
+    ),
+    ("last hour", r"\b(?:la |der |in der )?(?:[uú]ltima|derni[eè]re|letzten?) (?:hora|heure|stunde)\b"),
+    (" 1 hours", r"\b(?:une petite heure|una horita|ein stündchen)\b"),
     ("hours", r"\bstunden?\b|\bheures?\b|\bhoras?\b"),
     (" hours ", r"(?<=\d)\s*个?小时"),
     ("minutes", r"\bminuten\b|\bminutos\b"),
@@ -102,7 +109,23 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ("months", r"\bmonaten?\b|\bmois\b|\bmeses\b"),
     (" weeks ", r"(?<=\d)\s*周"),
     (" days ", r"(?<=\d)\s*天"),
-    (" months ", r"(?<=\d)\s*个?月"),
+    (" months ", r"(?<=\d)\s*个月"),
+    (r"test set \1", r"留\s*(\d+\s*(?:%|成))\s*(?:做|作为?|当|用于|给)?\s*测试集?"),
+    (r"\g<1>0%", r"([1-9])\s*成(?!为|功)"),
+    (r" \1 trials ", r"(?:自动)?(?:(?:调参|搜索|搜参)\s*(?=\d)|试\s*(?=\d\d))(\d+)\s*次"),
+    (" gpus ", r"(?<=\d)\s*[块张]\s*(?:显卡|卡(?!片))"),
+    (r"num generations \1", r"\b(\d+)\s+g[eé]n[eé]ra(?:ciones|tions|tionen)\b"),
+    ("test set ", r"test set\s*(?:留|占|取|用|为)\s*(?=\d)"),
+    (" for test", r"(?<=%)\s*(?:pour|für|para|zum|als|como|comme)\s+(?:(?:le|la|den|das|el)\s+)?test(?:en|s)?\b"),
+    (r"image size \1", r"\b(\d{2,4})er[- ]?auflösung\b"),
+    ("image size ", r"\bauflösung\b|\brésolution\b|\bresolución\b|分辨率"),
+    ("last ", r"(?:过去|近)(?=\s*\d)"),
+    (
+        "last ",
+        r"\b(?:la |el |les? )?(?:[uú]ltim[ao]|derni[eè]re?)\s(?=(?:hours?|minut|half|demi|media|d[ií]a"
+        r"|jour|semana|semaine|quart|cuarto)\b)",
+    ),
+    (" groups ", r"(?<=\d )(?:paquets?|paquetes|pakete|p[äa]ckchen|montones|haufen)\b|(?<=\d)\s*个?[群堆]"),
     (" lines ", r"(?<=\d)\s*行"),
     (" steps ", r"\bschritten?\b|\bpasos\b|\bétapes?\b|\betapas?\b|(?<=\d)\s*步"),
     (" groups ", r"\bgruppen\b|\bgroupes\b|\bgrupos\b|(?<=\d)\s*个?(?:类|组|簇)"),
@@ -140,17 +163,22 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ("errors", r"\bfehler(?:meldungen)?\b|\berreurs?\b|\berror(?:es)\b|错误|报错"),
     ("importance", r"\bimportancia\b|\bwichtigkeit\b|\bwichtigsten\b|\b(?:les plus|más) importantes\b|重要"),
     (" clustering ", r"\b(?:fais|mach|bilde|haz|forma|crea)\w*(?= (?:\w+ )?(?:groupes|gruppen|grupos|segment\w*)\b)"),
-    (" clustering ", r"\b(?:um)?gruppier\w*|\bregroup(?:e|er|ez)\b|\bagrupa(?:r|me)?\b|聚(?:成|类成?|为)"),
+    (
+        " clustering ",
+        r"\b(?:um)?gruppier\w*|\bregroup(?:e|er|ez)\b|\bagr[uú]pa(?:r|me|l[oa]s)?\b|\bgroupes-les\b|聚(?:成|类成?|为)",
+    ),
     ("forecast", r"\bprognos\w*|\bprévisions?\b|\bpronóstic\w*"),
     ("confusion", r"\bkonfusions?\w*\b|\bconfusión\b|混淆"),
     (
         "high priority",
-        r"\bhohe[rn]? priorität\b|\bpriorité haute\b|\bhaute priorité\b|\bprioridad alta\b|\balta prioridad\b"
+        r"\bhohe[rn]? prio(?:rität)?\b|\bprio (?:hoch|haute|alta)\b|优先级(?:设为|设|调)?高"
+        r"|\bpriorité haute\b|\bhaute priorité\b|\bprioridad alta\b|\balta prioridad\b"
         r"|高优先级|优先级(?:设为|设成|为|是|调)?高",
     ),
     (
         "low priority",
-        r"\bniedrige[rn]? priorität\b|\bpriorité basse\b|\bbasse priorité\b|\bprioridad baja\b"
+        r"\bniedrige[rn]? prio(?:rität)?\b|\bprio (?:niedrig|basse|baja)\b|优先级(?:设为|设|调)?低"
+        r"|\bpriorité basse\b|\bbasse priorité\b|\bprioridad baja\b"
         r"|\bbaja prioridad\b|低优先级|优先级(?:设为|设成|为|是|调)?低",
     ),
     ("half ", r"\b(?:deux fois|moitié) moins (?:de |d['’])"),
@@ -172,6 +200,8 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         r"\b(?:ein(?:em)?|un) (?:zehntel|dixième)(?: der| d[eu])?\b|\b(?:un décimo|una décima parte) de(?: la|l)?\b",
     ),
     (" tenth of ", r"十分之一的?"),
+    (" doubled ", r"\s*(?:调大|加大|提高|增加|翻|调高)\s*1\s*倍"),
+    (" halved ", r"\s*(?:调小|减少?|降低?|砍)了?一半"),
     ("half ", r"\b(?:der |die )?halbe[rn]?\b|\b(?:la )?moiti[ée](?: d[eu])?\b|\b(?:la )?mitad de(?:l)?\b|一半的?"),
     ("double ", r"\b(?:der |die )?doppelten?\b|\b(?:le |el )double de\b|\bel doble de\b|两倍的?"),
     (" halved ", r"\b(?:halbiert|halbier\w*)\b|减半"),
@@ -182,7 +212,10 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (" column ", r"(?:那一)?列(?:名?是|叫)\s*(?=[A-Za-z_`])"),
     ("without ", r"\b(?:ohne|sans|sin)\s(?=[`\w])"),
     (" without ", r"(?:去掉|别用|不用|不要用|排除)\s*(?=[`A-Za-z_])"),
-    ("on ", r"\bauf\s+(?=[a-z]+-?\d)|\b(?:en|sur)\s+(?=gpu-?\d|[a-z]+-\d)"),
+    (
+        "on ",
+        r"(?:放到?|丢到?|扔到?|在|用|上)\s*(?=(?:gpu|node|host|box|server|worker)-?\d)|\bauf\s+(?=[a-z]+-?\d)|\b(?:en|sur)\s+(?=gpu-?\d|[a-z]+-\d)",
+    ),
 )
 _ELSEWHERE = tuple((re.compile(pattern, re.IGNORECASE), english) for english, pattern in _SAYS)
 

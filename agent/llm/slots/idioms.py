@@ -66,12 +66,13 @@ _HALVES = (  # of hours, and of days
     (r"\b(?:half an?|eine?n? (?:halbe[nr]?|half)|une? demi-?|medi[oa])\s*(?=day|hour)", "0.5 "),
     (r"半天", " 0.5 days "),
     (
-        r"\b(?:a |an |1 )?quarter of an hour\b|\b(?:un |1 )?quart d['’]hours?\b|\beine?r? viertelstunde\b|一刻钟",
+        r"\b(?:a |an |1 )?quarter of an hour\b|\b(?:un |1 )?quart d['’]hours?\b"
+        r"|\b(?:eine?r? )?viertelstunde\b|\b(?:un )?cuarto de hours?\b|一刻钟",
         "0.25 hours",
     ),
     (
         r"\bthree quarters of an hour\b|\b(?:trois|3) quarts d['’]hours?\b"
-        r"|\b(?:tres|3) cuartos de hours?\b|\beine? dreiviertelstunde\b",
+        r"|\b(?:tres|3) cuartos de hours?\b|\b(?:eine? )?drei ?viertel ?(?:stunde|hours)\b",
         "0.75 hours",
     ),
 )
@@ -169,6 +170,11 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
         rf"|tres|diez)\b",
     ),
     (r"\1 \2", r"\b(last|next)\s+(?:las|los|les|die|den|der)\s+(\d+)"),
+    (r"half the \1", rf"{_SETTING}\s+(?:a|à|auf|por|par)\s+(?:la |die )?(?:mitad|moitié|hälfte|half)\b"),
+    (r"a tenth of the \1", rf"{_SETTING}\s+(?:a|à|au|auf)\s+(?:la |un |ein )?(?:décima parte|dixième|zehntel|tenth)\b"),
+    (r"double the \1", rf"{_SETTING}\s+(?:al?|au|auf)\s+(?:el |le |das )?(?:doble|double|doppelte)\b"),
+    (r"\1 times the ", r"\b(\d+)\s+(?:fois plus d(?:e |['’])|veces más (?=\w))"),
+    (r"\1 times the ", r"\b(\d+)\s*(?:mal|-?fach) so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
     ("half the ", r"\b(?:deux|2) fois moins de\b|\bla moitié des?\b|\bhalb so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
     (r"half the \1", rf"\b(?:cut|reduce|lower|slash|drop|divide)\s+{_SETTING}\s+(?:in|by) (?:half|2|two)\b"),
     (r"\1 times the ", r"(?<![\w.])(\d+)\s*[x×]\s+(?:the|as many|more|of the)\b"),
@@ -207,7 +213,11 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blot(?:e|s|es)? de(?= \d)|批量(?:大小)?"),
     (" log scale ", r"\b(?:en|in) log\b(?! scale)|\blog[- ]y\b|\by[- ]?(?:axis)? log\b"),
     (" segments ", r"\bsegmentos\b|\bsegmente\b"),
-    (r"\1 ", r"\b(seed|rounds|epochs|learning rate|batch size)\s*(?:用|取|为|是|到)\s*(?=\d)"),
+    (
+        r"\1 ",
+        r"\b(seed|rounds|epochs|learning rate|lr|batch size|beams?|trials|rank|alpha|dropout"
+        r"|max depth)\s*(?:用|取|为|是|到|开|设|给|调)\s*(?=\d)",
+    ),
     ("rank ", r"\b(?:rang|rango)\b(?=\s*\d)"),
     (" layers ", r"\bschichten\b|\bcouches\b|\bcapas\b|(?<=\d)\s*层"),
     (" heads ", r"\btêtes\b|\bcabezas\b|\bköpfen?\b|(?<=\d)\s*个?头"),

@@ -47,7 +47,8 @@ _NO_GPU = re.compile(
     r"\b(?:no|without(?: an?| any| the)?|ohne|sans|sin|keine|(?:not|\w+n['’]t) (?:need|use|want)(?: an?| any| the)?)"
     r"\s+gpus?\b"
     r"|\bgpus? (?:is |are )?not needed\b|\b(?:on|only) (?:the )?cpus?(?: only)?\b|\bcpus?[ -]only\b"
-    r"|(?:不用|不需要|不要)\s*(?:gpu|显卡)",
+    r"|\b(?:auf|sur|en|con|mit|nur)\s+(?:der |la |le )?cpus?\b|\bcpu (?:genügt|reicht|suffit|basta|alcanza)\b"
+    r"|(?:不用|不需要|不要)\s*(?:gpu|显卡)|用\s*cpu|cpu\s*(?:就行|即可|够)",
     re.IGNORECASE,
 )
 _A_GPU = re.compile(r"\b(?:on|use|using|with|want|needs?) (?:an? |one )?gpu\b(?!\s*-?\d)", re.IGNORECASE)
@@ -100,7 +101,7 @@ _NETWORKS = (  # what something may reach, by what people call it
 
 def reach_said(words: str) -> dict[str, Any]:
     """What a training or a program may reach over the network, and that it is not tried again by itself."""
-    named = _first(re.compile(r"\bnetwork\s*(?:=|:|to)\s*(none|hub|open)\b", re.IGNORECASE), words)
+    named = _first(re.compile(r"\bnetwork\s*(?:=|:|to)?\s*(none|hub|open)\b", re.IGNORECASE), words)
     network = named or next((name for name, way in _NETWORKS if re.search(way, words, re.IGNORECASE)), None)
     return ({"network": network.lower()} if network else {}) | ({"auto_resume": False} if _ONCE.search(words) else {})
 

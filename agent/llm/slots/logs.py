@@ -15,6 +15,11 @@ _FOR = re.compile(
     r"\s+([\w.\-/:]+)\W*$|(?:包含|含有)\s*([\w.\-/:]+)",
     re.IGNORECASE,
 )
+_SEARCHED = re.compile(
+    r"(?:\bsuch\w*\b[^.;?!]{0,20}?\bnach|\bcherche[rz]?|\bbusca\w*|\bgrep|搜索?|查找?|日志里有)\s+([\w./:-]*[A-Za-z][\w./:-]*)"
+    r"|\bob (?:da |dort |irgendwo )+([\w./:-]+)\s+(?:steht|vorkommt|auftaucht)\b",
+    re.IGNORECASE,
+)
 _CSV = re.compile(
     r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\b(?:as|to|in) (?:a )?file\b"
     r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en un|como) (?:archivo|fichero)\b"
@@ -49,7 +54,8 @@ _TAIL = re.compile(r"\b(?:tail|head)?\s*-n\s*(\d{1,4})\b|\btail\s+-?(\d{1,4})\b"
 def log_arguments(asked: str) -> dict[str, Any]:
     """Which lines of a log are wanted: level, words, how many, older ones, or all as a file."""
     asked = _WARNINGS.sub("warnings", asked)
-    level, quoted, named = _LEVEL.search(asked), _QUOTED.search(asked), _FOR.search(asked)
+    level, quoted = _LEVEL.search(asked), _QUOTED.search(asked)
+    named = _FOR.search(asked) or _SEARCHED.search(asked)
     found: dict[str, Any] = {}
     search = (quoted.group(1) or quoted.group(2)) if quoted else (named.group(1) or named.group(2)) if named else ""
     if level and not quoted:

@@ -24,6 +24,8 @@ _LORA_4BIT = re.compile(r"\bqlora\b|\b4[ -]?bit\b", re.IGNORECASE)
 _MERGED = re.compile(
     r"\bmerged? (?:the )?(?:weights?|model|adapter|lora)\b|\b(?:weights?|adapter|lora) merged\b|\bmerge\s*[=:]\s*true\b"
     r"|\b(?:adapter|gewichte)\b.{0,20}\b(?:verschmelz\w*|zusammenführen)\b|\bfusionne[rz]?\b|\bpoids fusionnés\b"
+    r"|[,;，；]\s*(?:最后|然后|并)?\s*merge\b|最后\s*merge|\b(?:am ende|zum schluss|à la fin"
+    r"|al final)\s+(?:\w+\s+)?merg\w+"
     r"|\bfusiona\w*\b|\bpesos fusionados\b|合并(?:权重|模型)?",
     re.IGNORECASE,
 )

@@ -35,13 +35,16 @@ _EXPERIMENTS = {
     "everywhere": re.compile(
         r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire|all of the) channel\b|\beverywhere\b"
         r"|\b(?:ganze[nrs]? kanal\w*|alle[nr]? threads|tout le (?:canal|salon)|tous les fils)\b"
-        r"|\b(?:todo el canal|canal entero|todos los hilos)\b|整个频道|所有(?:帖子|话题|对话)",
+        r"|\b(?:todo el canal|canal entero|todos los hilos)\b|整个频道|所有(?:帖子|话题|对话)"
+        r"|\b(?:sämtliche\w*|allen) (?:threads?|kan[äa]le?\w*)\b|\btous les canaux\b|\btodos los canales\b"
+        r"|(?:别的|其他|其它|全部|各个)(?:帖子|话题|对话|频道)",
         re.IGNORECASE,
     ),
     "tree": re.compile(
         r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b|\blineage\b"
         r"|\bstamm(?:baum|t von|en von)\b|\barbre\b|\bárbol\b|\b(?:vien(?:t|nent)|descend\w*) d|\bdesciend\w+ de\b"
-        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|实验的?树|树状|从哪个",
+        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|实验的?树|树状|从哪个|家谱|从谁|改来"
+        r"|\bbaum\b|\bg[ée]n[ée]alog\w+|\bdescend\w*|\bdesciend\w*|\bentstanden\b|\bsalió de\b",
         re.IGNORECASE,
     ),
 }

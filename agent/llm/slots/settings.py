@@ -15,7 +15,11 @@ _BALANCED = re.compile(
     r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
     r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
     r"|类别(?:平衡|加权)"
-    r"|\b(?:re)?weigh(?:t|ted|ting)? (?:the )?classes\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b",
+    r"|\b(?:re)?weigh(?:t|ted|ting)? (?:the )?classes\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b"
+    r"|\bklassen\w*\s+(?:\w+\s+)?(?:gewicht\w*|ausgleich\w*|balanc\w*)|\bgewichtete[nr]? klassen\b"
+    r"|\b(?:équilibr\w+|pondér\w+)\s+(?:les\s+)?classes\b|\bclasses (?:équilibr|pondér)\w*"
+    r"|\b(?:balance\w*|equilibr\w*|pondera\w*)\s+(?:las\s+)?clases\b|\bclases (?:balancead|equilibrad|ponderad)\w*"
+    r"|(?:类别|样本)\s*(?:均衡|平衡|加权)|(?:均衡|平衡|加权)\s*(?:类别|样本)",
     re.IGNORECASE,
 )
 _TEST = r"(?:test(?:ing)?(?: set| part| data| split)?|hold-?out|held[ -]out)"
@@ -31,6 +35,9 @@ _TEST_SHARE = re.compile(
 _SPLIT_BY = re.compile(
     r"\bsplit(?:ting)?\s+(?:(?:it|them|this|(?:the )?(?:data|rows|table|file|set))\s+)?(?:by|on|per|along|at)\s+"
     rf"(?:the\s+)?(?:column\s+)?(?:{QUOTE}|(\w+))"
+    r"|\b(?:separ\w+|divid\w+|trenn\w*|aufteil\w*|sépar\w+|découp\w+)\b[^.;,]{0,30}?\b(?:nach|por|par|selon|según)\s+"
+    rf"(?:(?:der|die|dem|la|le|el)\s+)?(?:spalte\s+|colonne\s+|columna\s+)?(?:{QUOTE}|(\w+))"
+    r"|按\s*`?(\w+?)`?\s*(?:列\s*)?(?:切分|划分|拆分|分割)"
     r"|\b(random)(?:ly)?[ -]split|\bsplit\s+(?:\w+\s+){0,2}(random)ly\b"
     r"|\b(chronological|time)(?:ly|[ -]based)?[ -]split|\bsplit\s+(?:\w+\s+){0,2}(chronological)ly\b",
     re.IGNORECASE,

@@ -11,7 +11,7 @@ _RESULTS = (
         "confusion",
     ),
     (r"\broc\b", "roc"),
-    (r"\bprecision[ -](?:and |vs\.? |over )?recall\b|\bpr[ -]curve\b", "pr"),
+    (r"\bprecision[ -](?:(?:and|vs\.?|over|gegen|und|contre|et|contra|y|和) )?recall\b|\bpr[ -]curve\b", "pr"),
     (
         r"\bcalibr\w+\b|\breliability\b|\bkalibr\w+|校准|\b(?:trust\w*|reliable|honest|verlässlich|zuverlässig"
         r"|fiables?)\b"
@@ -37,7 +37,8 @@ _RESULTS = (
         r"|macht)\b"
         r"|\b(?:makes?|macht)\b.*\berrors\b|\bmispredict\w*|\bwhere it fails\b|\bfails? on\b"
         r"|\bsagt\b.*\bfalsch\b|\bdaneben\b|\bse trompe\b|\b(?:mal prédits?|ratés)\b|\bse equivoca\b"
-        r"|\b(?:falló|predijo mal)\b|(?:预测|分|判断?)错|出错",
+        r"|\b(?:falló|predijo mal|la pifió|equivocaciones|fallos)\b|\bfalsche?n? (?:vorhersagen|beispiele)\b"
+        r"|\bhat (?:er|es|das modell) falsch\b|\boù\b.*\bse plante\b|(?:预测|分|判断?)错|出错",
         "mistakes",
     ),
     (
@@ -55,7 +56,8 @@ _RESULTS = (
 # What a run used and how fast it went; the first that fits.
 _USED = (
     (
-        r"\bthroughput\b|\b(?:speed|pace) of (?:the )?(?:training|run|it)\b|\b(?:vitesse|geschwindigkeit|velocidad)\b"
+        r"\bthroughput\b|\bdurchsatz\b|\bdébit\b|\bcaudal\b|吞吐|\bsteps?\s*/\s*s(?:ec)?\b|\b(?:speed"
+        r"|pace) of (?:the )?(?:training|run|it)\b|\b(?:vitesse|geschwindigkeit|velocidad)\b"
         r"|速度|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
         r"|\b(?:schritte|steps) pro sekunde\b|\b(?:étapes|pas) par seconde\b|\b(?:pasos|steps) por segundo\b|每秒"
         r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",

@@ -30,7 +30,7 @@ _ASKS = re.compile(
     r"|[¿]?(?:por qu[eé]|cu[aá]ndo|hemos|has|ser[ií]a))"
     r"\b[^.!;]*[?？]\W*$"
     r"|^\W*(?:which|what|welche\w*|quel\w*|qué|cuál\w*)\b[^.!;]*\b(?:could|can|should|might|könn\w*|soll\w*|peu\w*|puis"
-    r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|吗|多久|为什么)[^。！]*[?？]?\W*$",
+    r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|(?<!可以)(?<!能搞)(?<!能做)(?<!行)(?<!好)吗|多久|为什么)[^。！]*[?？]?\W*$",
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(
@@ -38,7 +38,7 @@ _SUPPOSES = re.compile(
     r"|would it (?:help|make sense|be)"
     r"|(?:should|shall) (?:we|i)|(?:whether|if) (?:we|i|you|it) should"
     r"|maybe (?:we|i) (?:should|could)|(?:we|i)(?:['’]m| am| are|['’]re)? thinking (?:of|about)"
-    r"|was w[äa]re,? wenn|ich frage mich|vielleicht sollten|et si (?:on|je|nous)|je me demande|y si|qu[eé] pasar[ií]a"
+    r"|was w[äa]re,? wenn|ich frage mich|vielleicht sollten|je me demande|qu[eé] pasar[ií]a"
     r"|me pregunto)\b|如果|要不要|想知道",
     re.IGNORECASE,
 )
@@ -48,7 +48,7 @@ _REPORTS = re.compile(
     r"|started|launched|built|fitted|fit|deployed|cloned|tried|served|used|did|stopped)\b[^.;!?]*\W*$"
     r"|^\W*(?:ich|wir|er|sie) (?:habe[n]?|hat) [^.;!?]*(?:trainiert|gestartet|probiert|laufen lassen)\W*$"
     r"|^\W*(?:j['’]ai|on a|nous avons) [^.;!?]*(?:entra[iî]n[eé]|lanc[eé]|essay[eé])\b[^.;!?]*$"
-    r"|^\W*(?:lo |la )?(?:entren[eé]|he entrenado|hemos entrenado|lanc[eé])\b[^.;!?]*$"
+    r"|^\W*(?:lo |la )?(?:entrené|he entrenado|hemos entrenado|lancé)\b[^.;!?]*$"
     r"|^(?:昨天|上次|之前|我已经|我们已经)[^。！？]*[的过了]\W*$",
     re.IGNORECASE,
 )
