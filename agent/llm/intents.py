@@ -58,9 +58,12 @@ _OTHERWISE = {
     one: set.union(*_VERBS.values()) - verbs - {"again"} - ({"stop"} if one == "kill_run" else set())
     for one, verbs in _VERBS.items()
 }
+_CLAUSES = re.compile(r"[,.;:!?…](?:\s+|$)|[，。；！？]|\s[-–—]+\s|\s(?=(?:so|but|because)\s)")
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
 # What a sentence before an act must not speak of.
 _NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
+_TOLD_IF = frozenset({"if", "later", "said"})
+_FORBIDDEN = re.compile(NOT_DONE, re.IGNORECASE)
 _RATHER = re.compile(
     rf"{NOT_DONE}[^,;.!?]*?(?:[,;.!]\s*|\s+(?=but|just|rather))(?:(?:but|just|only|rather|instead|please)\W+)*(?P<wish>.+?)(?:\W+instead)?\W*$",
     re.IGNORECASE | re.DOTALL,
@@ -245,6 +248,7 @@ def _act_at_the_end(asked: str) -> str | None:
 
 def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
+    asked = _wishing_clause(asked, best.intent)
     said = _POLITE.sub(" ", masked(wish_in(asked)))
     spoken = set(concepts(said))
     if _NO_WISH.search(asked):
@@ -258,6 +262,19 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     plainly = spoken & _VERBS[best.intent] and not unknown and max(chances) >= SURE_TO_ACT
     surely = min(chances) >= SURER and _is_harmless(unknown) and not spoken & _OTHERWISE[best.intent]
     return Decision(best.intent) if plainly or surely else _between(found)
+
+
+def _wishing_clause(asked: str, intent: str) -> str:
+    """The only clause that asks for an act, where the others just tell something; else all of it."""
+    clauses = [clause for clause in _CLAUSES.split(asked) if re.search(r"\w", clause)]
+    wishes = [readings(masked(clause))[0] for clause in clauses]
+    asking = [at for at, one in enumerate(wishes) if one.intent == intent and one.chance >= SURE_TO_ACT]
+    if len(asking) != 1 or len(clauses) < 2:
+        return asked
+    told = [clause for at, clause in enumerate(clauses) if at not in asking]
+    otherwise = any(wishes[at].intent in ACT for at in range(len(clauses)) if at not in asking)
+    forbids = any(_TOLD_IF & set(concepts(masked(clause))) or _FORBIDDEN.match(clause) for clause in told)
+    return asked if otherwise or forbids else clauses[asking[0]]
 
 
 def _is_harmless(unknown: set[str]) -> bool:

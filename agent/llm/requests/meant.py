@@ -8,7 +8,7 @@ from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ra
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, text_in
 from agent.ports import ModelMessage
-from agent.tools.targets import names_a_target, values_in
+from agent.tools.targets import names_a_target, quoted_target, values_in
 
 _TO_TRAIN = re.compile(
     r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n|entr[eé]n"
@@ -42,7 +42,7 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "train" and not asked.files and before and ONCE_MORE.search(asked.words):
         intent = "again"
     if intent == "again":
-        return _again_or_anew(asked, messages)
+        return "train" if _names_other_data(asked, messages) else _again_or_anew(asked, messages)
     if intent == "yes":
         return "yes" if offered(messages) is not None else None
     if intent in {"train", "predict"} and before:
@@ -50,6 +50,12 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _names_other_data(asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether a file is named that is not the last plan's, and what to predict of it."""
+    other = asked.file is not None and asked.file != last_plan(messages).get("file")
+    return other and bool(quoted_target(asked.words) or names_a_target(asked.words))
 
 
 def _again_or_anew(asked: Request, messages: Sequence[ModelMessage]) -> str | None:

@@ -14,7 +14,8 @@ from agent.llm.slots import names
 ASKED = r"^\W*(?:(?:please|now|ok(?:ay)?|so|and|then|hi|hello|hey|(?:can|could|would|will) you|let us|let's)\W+)*"
 RUN = (
     r"(?:(?:it|(?:that|this)(?: one)?|everything)\b(?! from)"
-    r"|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model|experiment)\b|r-[0-9a-z]{6}\b)"
+    r"|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model|experiment)\b|r-[0-9a-z]{6}\b"
+    r"|the (?:paused|failed|crashed|stopped|running|last|current) (?:one|run|job|training)\b)"
 )
 ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
 NOT_DONE = rf"{ASKED}(?:don['’]?t|do not|never)\s+(?:ever\s+)?{ACTS}\b"

@@ -213,9 +213,13 @@ def _used_in(words: str, used: str) -> dict[str, Any]:
 
 
 def results_arguments(words: str) -> dict[str, Any]:
-    """Which picture that the training logged is to be shown."""
+    """Which picture is to be shown: one of what was measured, or one that the training logged."""
+    if result := result_in(words):
+        return {} if result == "overview" else {"picture": result}
     found = re.search(REPORTED, words, re.IGNORECASE)
-    name = found.group(1).lower() if found else "pictures"
+    if found is None:
+        return {}
+    name = found.group(1).lower()
     return {"reported": True} | (
         {} if name.startswith("picture") else {"picture": name.removesuffix("s").replace(" ", "-")}
     )

@@ -90,6 +90,10 @@ _SMALLER = r"(?:times smaller|fois plus (?:petite?|faible|bas)|mal kleiner|veces
 _OF = r"(?: (?:der|des|von|du|de|del))?"
 _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (", ", r"(?<=[^\d\s]),(?=\d)"),
+    (" gpus", r"\s(?:graphics|video|gpu) cards?\b"),
+    (r"\1 gpus", r"\b(one|an?|two|four|eight|\d)\s*[x×]?\s*(?:[ahv]100|a10g?|l40?s?|h200|t4|rtx[ -]?\w+)s?\b(?!\.)"),
+    ("trials", r"\b(?:optuna|search|tuning|hpo) trials\b"),
+    ("once more", r"\banother round(?: of)?\b(?! \d)"),
     (r"\1 \2", r"\b(last|next)\s+(?:las|los|les|die|den|der)\s+(\d+)"),
     ("half the ", r"\b(?:deux|2) fois moins de\b|\bla moitié des?\b|\bhalb so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
     (r"half the \1", rf"\b(?:cut|reduce|lower|slash|drop|divide)\s+{_SETTING}\s+(?:in|by) (?:half|2|two)\b"),

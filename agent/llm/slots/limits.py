@@ -65,8 +65,27 @@ _ENGINE = re.compile(
     re.IGNORECASE,
 )
 _PRIORITY = re.compile(
-    r"\b(?:with|at|on)?\s*(high|normal|low) prio(?:rity)?\b|\bprio(?:rity)?\s*[=:]?\s*(high|normal|low)\b",
+    r"\b(?:with|at|on)?\s*(high|normal|low) prio(?:rity)?\b|\bprio(?:rity)?\s*[=:]?\s*(high|normal|low)\b"
+    r"|\b(?:bump|set|put|move|raise)(?: (?:it|this|that))? to (high|normal|low)\b",
     re.IGNORECASE,
+)
+_SOON = (  # the first that fits
+    (
+        "low",
+        re.compile(
+            r"\b(?:no (?:rush|hurry)|not (?:at all )?urgent|(?:can|may) wait|whenever there is (?:room|space)"
+            r"|(?:behind|after) (?:all )?(?:the )?others|others (?:can go |go )?first)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "high",
+        re.compile(
+            r"\b(?:urgent(?:ly)?|in a hurry|top priority|jump the (?:line|queue)"
+            r"|(?:before|ahead of) (?:all |everybody |everyone |everything )?(?:the )?(?:others?|else|rest))\b",
+            re.IGNORECASE,
+        ),
+    ),
 )
 _ONCE = re.compile(
     r"\b(?:no|not|without|don['’]?t|never|disable|turn off)\b[^.,;]{0,20}\b(?:auto(?:matic(?:ally)?)?[ -]?(?:retr(?:y"
@@ -113,8 +132,9 @@ def place_said(words: str, *, ahead: bool = False) -> dict[str, Any]:
 
 def soon_in(asked: str) -> str | None:
     """The priority with which something new is to wait for its place."""
-    found = _first(_PRIORITY, asked)
-    return found.lower() if found else None
+    if found := _first(_PRIORITY, asked):
+        return found.lower()
+    return next((level for level, way in _SOON if way.search(asked)), None)
 
 
 def _first(pattern: re.Pattern[str], words: str) -> str | None:

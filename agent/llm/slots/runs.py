@@ -46,9 +46,15 @@ _EXPERIMENTS = {
 }
 
 
+_NAMED_TOO = re.compile(  # “the first one, r-abc123”
+    rf"\b(?:the|my|our)\s+(?:{'|'.join(words for _, words in _PLACES)})\s+(?:one|run|training|job)\s*[,:(]?\s*"
+    rf"({RUN_ID.pattern})",
+    re.IGNORECASE,
+)
+
 _OTHER = re.compile(
-    r"(?<!with )(?<!to )(?<!vs )(?<!than )(?<!over )(?<!against )\b(?:the|my|our)\s+"
-    r"(?:(?:other|older|earlier|previous)\s+(?:one|run|training|job)\b|one before(?: that)?\b)",
+    r"(?<!with )(?<!to )(?<!vs )(?<!than )(?<!over )(?<!against )(?<!versus )(?<!beside )\b(?:the|my|our)\s+"
+    r"(?:(?:other|older|earlier|previous)\s+(?:one|run|training|job)\b|one before(?: that)?\b)(?!.*\bbehind\b)",
     re.IGNORECASE,
 )
 _RUNS = r"(?:one|run|model|training|experiment|lauf|modell|mod[eè]le|modelo|entrenamiento|entra[iî]nement)"
@@ -72,6 +78,7 @@ def by_id(asked: str, started: Sequence[str]) -> str:
     """
     for run in started:
         asked = re.sub(rf"(?<![\w-]){run.removeprefix('r-')}(?![\w-])", run, asked, flags=re.IGNORECASE)
+    asked = _NAMED_TOO.sub(r"\1", asked)
     for at, pattern in _COUNTED:
         if -len(started) <= at < len(started):
             asked = pattern.sub(started[at], asked)

@@ -19,7 +19,7 @@ _TEST = r"(?:test(?:ing)?(?: set| part| data| split)?|hold-?out|held[ -]out)"
 _SHARE = r"(\d{1,2}(?:\.\d+)?\s*(?:%|percent\b|per cent\b)|0?\.\d{1,3}\b)"
 _TEST_SHARE = re.compile(
     rf"(?:\b(?:{_TEST}|test[ _](?:frac(?:tion)?|share|size)|hold(?:ing)? (?:out|back)|keep(?:ing)? (?:back|aside)"
-    rf"|set(?:ting)? aside|reserv(?:e|ing))\s*(?:on|of|is|=|:|to be|with|should be)?\s*(?:a |the )?(?:last )?{_SHARE}"
+    rf"|set(?:ting)? aside|reserv(?:e|ing))\s*(?:on|of|is|=|:|,|to be|with|should be)?\s*(?:a |the )?(?:last )?{_SHARE}"
     rf"|\b(?:hold|keep|put|set|leave)\s+{_SHARE}[^.;,]{{0,30}}?\b(?:out|back|aside|{_TEST})\b"
     rf"|{_SHARE}(?:\s+of\s+(?:it|them|(?:the\s+)?(?:rows|data|lines|examples|samples)))?"
     rf"\s+(?:(?:for|as|in|into|to)\s+)?(?:the\s+|a\s+|my\s+)?{_TEST}\b)|\b(\d{{2}})\s*[/:-]\s*(\d{{2}})\s+split\b",
@@ -38,7 +38,8 @@ _TOGETHER = (
     r"(?:in both|both (?:sides|parts)"
     r"|on (?:one|the same) side|together|either (?:train|in)|overlap"
     r"|in (?:train|the training)[^.;]{{0,12}} and (?:in )?(?:the )?test)"
-    r"|\bgroup(?:ed)?[ -](?:split )?by\s+[`\"“]?{0}|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"
+    r"|\bgroup(?:ed)?\b[^.;,]{{0,20}}?\bby\s+[`\"“]?{0}|\bgo(?:ing)? by\s+[`\"“]?{0}\b"
+    r"|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"
 )
 _AS_TEXT = (
     r"\btext(?:s| column)?\s*(?:is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
@@ -49,40 +50,6 @@ _AS_TEXT = (
     r"|文本(?:列)?(?:是|用)?\s*{0}|{0}\s*(?:作为|当作?|是)文本"
 )
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
-_HORIZON = re.compile(
-    r"\b(\d{1,4})\s*-?(?:hours?|hrs?|h|days?|weeks?|months?|quarters?|years?|steps?)\s+"
-    r"(?:ahead|out|forward|into the future|in advance|from now|voraus|à l'avance)\b"
-    r"|\b(?:for|next|ahead|horizon|coming|following|upcoming|kommenden)\s+"
-    r"(?:the\s+|of\s+|next\s+|coming\s+|following\s+|upcoming\s+|kommenden\s+|=\s*)*(\d{1,4})\s*"
-    r"(?:hours?|days?|weeks?|months?|quarters?|years?|steps?|periods?)?\b"
-    r"(?!\s*(?:epochs?|gpus?|rounds?|hours?\s+at most))",
-    re.IGNORECASE,
-)
-_PER = {  # how many rows a span has, by how far they are apart
-    "year": {"quarter": 4, "month": 12, "week": 52, "day": 365},
-    "quarter": {"month": 3, "week": 13, "day": 91},
-    "month": {"week": 4, "day": 30},
-    "week": {"day": 7, "hour": 168},
-    "day": {"hour": 24},
-}
-_AHEAD = re.compile(
-    r"\b(?:(?P<count>\d{1,3})|an?|one|a full|a whole)\s+(?P<unit>year|quarter|month|week|day)s?\s+"
-    r"(?:ahead|out|forward|into the future|in advance)\b"
-    r"|\b(?:next|coming|following)\s+(?:(?P<coming>\d{1,3})\s+)?(?P<later>year|quarter|month|week|day)s?\b",
-    re.IGNORECASE,
-)
-_GRAIN = re.compile(
-    r"\b(?:(?P<quarter>quarterly)|(?P<month>monthly|monatlich\w*|mensuel\w*|mensual\w*)"
-    r"|(?P<week>weekly|wöchentlich\w*|hebdomadaire\w*|semanal\w*)|(?P<day>daily|täglich\w*|quotidien\w*|diari[oa]s?)"
-    r"|(?P<hour>hourly|stündlich\w*))\b",
-    re.IGNORECASE,
-)
-_STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
-_SPAN = re.compile(
-    r"(?<!last )(?<!past )(?<!previous )(?<!most )(?<!max )(?<!to )(?<!within )\b(\d{1,4})\s*-?"
-    r"(?:hours?|days?|weeks?|months?|quarters?|years?)\b(?!\s*(?:at most|max|tops|ago|of (?:data|history)))",
-    re.IGNORECASE,
-)
 _CLUSTERS = re.compile(
     r"\b(\d{1,4})\s+(?:clusters|groups|segments)\b|\bk\s*(?:=|:|of|is)?\s*(\d{1,4})\b", re.IGNORECASE
 )
@@ -140,30 +107,6 @@ def text_in(asked: str) -> str | None:
     """A text in quotation marks that a model is to answer for."""
     found = _ONE_TEXT.search(asked)
     return found.group(1).strip() or None if found else None
-
-
-def horizon_in(asked: str) -> int | None:
-    """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
-    if counted := _rows_ahead(asked):
-        return counted
-    found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
-    return int(next(filter(None, found.groups()))) if found else None
-
-
-def _rows_ahead(asked: str) -> int | None:
-    """The rows of “a year ahead” where the request says how far apart they are: “monthly”."""
-    span, grain = _AHEAD.search(asked), _GRAIN.search(asked)
-    if span is None or grain is None:
-        return None
-    unit = next(name for name in _PER if span["unit" if span["unit"] else "later"].lower().startswith(name))
-    times = _PER[unit].get(str(grain.lastgroup))
-    return times * int(span["count"] or span["coming"] or 1) if times else None
-
-
-def span_in(asked: str) -> int | None:
-    """The time that is named of a forecast, in its own unit: "10 weeks"; none that limits it or has passed."""
-    found = _SPAN.search(asked)
-    return int(found.group(1)) if found else None
 
 
 def clusters_in(asked: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from agent.llm.slots.actions import wish_in
 from agent.llm.slots.changes import settings_in
 from agent.llm.slots.figures import NUMBER, figure
+from agent.llm.slots.horizons import without_span
 from agent.llm.slots.limits import FILE_NAME, MACHINE
 from agent.llm.slots.models import MODEL
 from agent.llm.slots.names import NAME, setting_called
@@ -21,6 +22,9 @@ _NO_WISH = re.compile(
     r"|\b(?:19|20)\d\d\b(?!\s*(?:epochs?|rounds?|steps?|trees|iterations|trials))"
     r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
     r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b"
+    r"|\b[\d.,]+\s*(?:->|→|=>)"
+    r"|\b(?:demo|meeting|stand-?up|call|presentation|review|deadline|lunch|flight|exam)\b[^,;.]{0,20}?\b(?:at|in|by)"
+    r"\s+\d[\w:]*"
     r"|\b(?:from|instead of|rather than|not|was|were|had)\s+[\d.,e-]+(?=\s|[,;.!?)]|$)"
     r"|\b[\d.,]+\s*(?:times|x|-?fold)\b|\bfactor (?:of )?[\d.,]+|\b(?:gb|gib|mb)\b",
     re.IGNORECASE,
@@ -68,6 +72,8 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
     if tool not in _NUMBERED:
         return ""
     words = wish_in(asked)
+    if "horizon" in {*arguments, *(arguments.get("settings") or {})}:
+        words = without_span(words)  # it holds the number of steps that this comes to
     for name in sorted(columns, key=len, reverse=True):
         words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", words, flags=re.IGNORECASE)
     found = [*_numbers(words, arguments)]
@@ -116,7 +122,7 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
         yield from (
             name for name in names if setting_called(name) not in {*settings, *arguments} and not factors_in(words)
         )
-    if not settings_in(words):
+    if not settings_in(words) and "test_frac" not in arguments:
         yield from (said.group() for said in _VAGUE.finditer(words))
     if not factors_in(words):
         yield from (said.group() for said in _MULTIPLE.finditer(words))
