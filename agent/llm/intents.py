@@ -58,14 +58,27 @@ _OTHERWISE = {
     one: set.union(*_VERBS.values()) - verbs - {"again"} - ({"stop"} if one == "kill_run" else set())
     for one, verbs in _VERBS.items()
 }
+_ANY_VERB = frozenset.union(*map(frozenset, _VERBS.values())) - {"again"}
 _CLAUSES = re.compile(r"[,.;:!?…](?:\s+|$)|[，。；！？]|\s[-–—]+\s|\s(?=(?:so|but|because)\s)")
+_NO_GAIN = re.compile(
+    r"\b(?:we|i|nobody) (?:don['’]?t|do not|no longer|doesn['’]?t)? ?needs? (?:the|this|that|it)\b[^,.;]*"
+    r"|\bwir brauchen [^,.;]*nicht mehr\b"
+    r"|\b(?:wird|ist) nicht mehr (?:gebraucht|nötig)\b|\bon n['’]a plus besoin [^,.;]*|\bya no (?:hace falta"
+    r"|necesit\w+)\b[^,.;]*"
+    r"|(?:不需要|用不着|不用)[^,，。；]*了|(?:别|不)(?:练|跑|训练)了|"
+    r"\b(?:(?:it|this|that)(?:['’]s| is)?\s)?(?:isn['’]?t|not|doesn['’]?t|won['’]?t|no)\s(?:\w+\s)?(?:going anywhere"
+    r"|improv\w+|learn\w*"
+    r"|work\w*|get\w* (?:any )?better|worth it|progress|needed)\b|\b(?:no use|hopeless|pointless)\b",
+    re.IGNORECASE,
+)
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
 # What a sentence before an act must not speak of.
 _NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
 _TOLD_IF = frozenset({"if", "later", "said"})
 _FORBIDDEN = re.compile(NOT_DONE, re.IGNORECASE)
 _RATHER = re.compile(
-    rf"{NOT_DONE}[^,;.!?]*?(?:[,;.!]\s*|\s+(?=but|just|rather))(?:(?:but|just|only|rather|instead|please)\W+)*(?P<wish>.+?)(?:\W+instead)?\W*$",
+    rf"{NOT_DONE}[^,;.!?]*?(?:[,;.!]\s*|\s+(?=but|just|rather))(?:(?:but|just|only|rather|instead"
+    rf"|please)\W+)*(?P<wish>.+?)(?:\W+instead)?\W*$",
     re.IGNORECASE | re.DOTALL,
 )
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
@@ -79,8 +92,11 @@ _OF_A_RUN = frozenset(
         *("download_artifact", "update_script", "predict_as_job", "serving_token", "list_hosts", *ACT),
     }
 )
+_OF_NO_DATA = frozenset(
+    {"set_budget", "set_allowance", "set_card", "prefer_model", "show_budget", "list_models", "show_cost"}
+)
 # How much more or less often a thing is meant where a file came and no run is known, and where settings are stated.
-_WITHOUT_A_RUN, _WITH_A_FILE, _STATED = 0.1, 3.0, 4.0
+_WITHOUT_A_RUN, _UNKNOWN_MODEL, _WITH_A_FILE, _STATED = 0.1, 0.4, 3.0, 4.0
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
@@ -172,7 +188,7 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if is_to_somebody(asked):
         return Decision(None)
     wish = _act_at_the_end(asked) or asked
-    if act := _act_in(wish):
+    if (place.has_runs or not place.with_file) and (act := _act_in(wish)):
         return _checked(act, wish, place)
     if best.intent in ACT:
         return _acting(best, asked, found)
@@ -197,8 +213,11 @@ def _in_place(found: list[Reading], place: Place, asked: str) -> list[Reading]:
         return found if not place.has_runs else _weighed(found, {"again": _STATED} if _states_settings(asked) else {})
     if place.has_runs:
         return found
-    weights = dict.fromkeys(_OF_A_RUN, _WITHOUT_A_RUN)
-    weights["train"] = _WITH_A_FILE * (_STATED if _states_settings(asked) else 1.0)
+    weights = dict.fromkeys(_OF_A_RUN | _OF_NO_DATA, _WITHOUT_A_RUN) | dict.fromkeys(ACT, 0.0)
+    spoken = set(concepts(masked(asked, place.columns)))
+    looks = "look" in spoken and not spoken & {"train", "target", "predict", "estimate"}
+    weights["predict"] = _UNKNOWN_MODEL
+    weights["train"] = (1.0 if looks else _WITH_A_FILE) * (_STATED if _states_settings(asked) else 1.0)
     joined = sum(one.chance for one in found if one.intent in {"train", *_ONCE_MORE})
     rest = [one for one in found if one.intent not in {"train", *_ONCE_MORE}]
     return _weighed([*rest, Reading("train", joined)], weights)
@@ -248,11 +267,11 @@ def _act_at_the_end(asked: str) -> str | None:
 
 def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
-    asked = _wishing_clause(asked, best.intent)
-    said = _POLITE.sub(" ", masked(wish_in(asked)))
-    spoken = set(concepts(said))
+    asked = _wishing_clause(_wishing_part(asked), best.intent)
     if _NO_WISH.search(asked):
         return Decision(None)
+    said = _POLITE.sub(" ", masked(wish_in(asked)))
+    spoken = set(concepts(said))
     if spoken & _FORBIDS:
         waits = spoken & _VERBS[best.intent] and spoken & {"if", "later"}
         return Decision("later" if waits else None)
@@ -260,8 +279,20 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     chances = (best.chance, wish.chance if wish.intent == best.intent else 0.0)
     unknown = set(words_of(said)) - known_words(best.intent) - GENTLY
     plainly = spoken & _VERBS[best.intent] and not unknown and max(chances) >= SURE_TO_ACT
-    surely = min(chances) >= SURER and _is_harmless(unknown) and not spoken & _OTHERWISE[best.intent]
-    return Decision(best.intent) if plainly or surely else _between(found)
+    surely = min(chances) >= SURER and _is_harmless(unknown)
+    if not (plainly or surely) or spoken & _OTHERWISE[best.intent]:
+        return _between(found)
+    return Decision("clone_run" if best.intent in {"retry_run", "resume_run"} and changes_in(asked) else best.intent)
+
+
+def _wishing_part(asked: str) -> str:
+    """The only clause with the verb of an act, where the others just tell something; else all of it."""
+    clauses = [clause for clause in _CLAUSES.split(_NO_GAIN.sub(" ", asked)) if re.search(r"\w", clause)]
+    spoken = [set(concepts(masked(clause))) for clause in clauses]
+    wishing = [at for at, words in enumerate(spoken) if words & _ANY_VERB]
+    told = set().union(*(words for at, words in enumerate(spoken) if at not in wishing))
+    alone = len(clauses) > 1 and len(wishing) == 1 and not told & _NOT_TOLD and "?" not in asked
+    return clauses[wishing[0]] if alone else asked
 
 
 def _wishing_clause(asked: str, intent: str) -> str:

@@ -11,9 +11,19 @@ from collections.abc import AsyncIterator, Sequence
 from agent.domain.errors import BadRequest
 from agent.llm.features import concepts, masked
 from agent.llm.intents import ACT, wish_to_act
-from agent.llm.requests.asked import Request, columns_of, newest, ran_program, ranked, report_of, request_of, started
+from agent.llm.requests.asked import (
+    Request,
+    columns_of,
+    last_plan,
+    newest,
+    ran_program,
+    ranked,
+    report_of,
+    request_of,
+    started,
+)
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
-from agent.llm.requests.meant import decided, wanted
+from agent.llm.requests.meant import decided, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.trainings import again, look_first, plan, what_next
 from agent.llm.requests.words import (
@@ -21,6 +31,7 @@ from agent.llm.requests.words import (
     NO_PLAN,
     NOT_DECIDED,
     NOT_UNDERSTOOD,
+    NOTHING_NEW,
     NOTHING_TO_ADD,
     TALK,
     WHICH_RUN,
@@ -81,6 +92,8 @@ def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) 
     for one in () if reply.text.endswith(_WITHOUT_IT) else reply.calls:
         if missed := unread(one.name, json.loads(one.arguments), asked.words, columns_of(messages)):
             return not_read(missed, report_of(messages))
+        if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
+            return say(NOTHING_NEW)
     return reply
 
 

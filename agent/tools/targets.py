@@ -4,11 +4,13 @@ import difflib
 import re
 from collections.abc import Sequence
 
-QUOTE = r"(?<!\w)[`\"“']([\w .\-/]{1,80})[`\"”'](?!\w)"  # not the apostrophes of don't and what's
+# Not the apostrophes of don't and what's; a Chinese sign may stand beside a mark.
+QUOTE = r"(?<![^\W\u3400-\u9fff])[`\"“']([\w .\-/]{1,80})[`\"”'](?![^\W\u3400-\u9fff])"
 _QUOTED = re.compile(QUOTE)
 _NOT_USED = (
-    r"(?:(?:everything|anything|all|every column)\s+(?:but|except|other than|besides)|without|drop(?:ping)?"
-    r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|but not"
+    r"(?:minus|(?:everything|anything|all|every column)\s+(?:but|except|other than|besides)|without|drop(?:ping)?"
+    r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|(?:apart"
+    r"|aside) from|but not"
     r"|hid(?:e|ing)"
     r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)(?: (?:need|get to|to|be allowed to))*"
     r" (?:use|include|look at|consider|see|touch|need|read)|(?:not|never|\w+n['’]t) using"
@@ -23,24 +25,29 @@ _LEFT_OUT = re.compile(
     r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold"
     r"|(?:the |das |la |el )?(?:target|ziel|cible|objetivo)|with|for|at most|up to)\b|$)"
     r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
-    r"|\bwith\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
+    r"|(?:\bwith|[,;])\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
     re.IGNORECASE,
 )
 # What is said behind a column that is to be left out.
 _UNWANTED = (
-    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|not (?:needed|used|allowed))\w*"
+    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:left out|excluded|dropped|ignored|removed)\b|(?:is|are) (?:leak"
+    r"|cheat|useless|irrelevant|noise|not (?:needed|used|allowed))\w*"
     r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|(?:weg|aus)lassen\b|ignorieren\b"
     r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b"
-    r"|no (?:hace falta|sirve|se usa)\b|不要|不用|去掉)"
+    r"|no (?:hace falta|sirve|se usa)\b|不要|不用|去掉"
+    r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave) (?:it"
+    r"|that(?: one)?|this)\b)"
 )
 _COLUMN = re.compile(
-    rf"{QUOTE}|\b(?:columns?|features?|fields?)\s+(?:called\s+|named\s+)?(\w+)|\b(?!the\b)(\w+)\s+(?:column|feature|field)\b|\b(\w*\w_\w+)\b",
+    rf"{QUOTE}|\b(?:columns?|features?|fields?)\s+(?:called\s+|named\s+)?(\w+)|\b(?!the\b)(\w+)\s+(?:column|feature"
+    rf"|field)\b|\b(\w*\w_\w+)\b",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
     r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )"
     r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)\b|目标列?)\s*(?:column\s*)?"
-    r"(?:(?:is|named|called|should be|ist|est|es)\b|=|:|是)?\s*([^\W\d\u3400-\u9fff](?:[\w.\-]*\w)?)",
+    r"(?:(?:(?:is|heißt|s['’]appelle|se llama) ?(?:named|called)?|named|called|should be|ist|est|es)\b|=|:|是"
+    r"|叫)?\s*([^\W\d\u3400-\u9fff](?:[\w.\-]*\w)?)",
     re.IGNORECASE,
 )
 # What stands behind a column, or before it, that is declared the target.
@@ -111,13 +118,15 @@ _STOP_WORDS = frozenset(
         "use again instead "
         "der die das den dem des ein eine einen mit auf für von im bitte mir diese dieser diesen dieses datei daten "
         "ob wer voraus vorher "
+        "values value werte wert valeurs valores outcome outcomes everything alles "
+        "y e et und con como comme als "
         "le la les l un une de du des ce cet cette ces avec sur pour fichier données qui si "
         "el los las con este esta estos estas para del archivo datos quién por favor",
     )
 )
 # What may follow a column's name: a number, a word after a sign or “is”, or a word that ends the clause.
 _VALUE = re.compile(
-    rf"\s*(?:(?:=|:|\bis\b|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
+    rf"\s*(?:(?:=|:|\b(?:is|ist|est|es|vale)\b|是|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
     r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|\band\b|$)))",
     re.IGNORECASE,
 )
@@ -174,7 +183,8 @@ def values_in(asked: str, names: Sequence[str]) -> dict[str, str]:
     """The values that are stated for columns: "age 30, plan pro", "age is 30", "age=30"."""
     found: dict[str, str] = {}
     for name in names:
-        at = _spoken(name, asked) or _part_spoken(name, asked, names)
+        at = re.search(rf"(?<!{_WORD})\b{re.escape(name)}(?=\s*=)", asked, re.IGNORECASE) or _spoken(name, asked)
+        at = at or _part_spoken(name, asked, names)
         if at and (said := _VALUE.match(asked, at.end())):
             found[name] = next(filter(None, said.groups()))
         elif name.lower() == "age" and (old := _YEARS_OLD.search(asked)):
@@ -193,7 +203,9 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     """The column that a request wants predicted, and whether the person named it."""
     said = quoted_target(asked)
     if said is not None and not _is_unwanted(said, asked):
-        return next((name for name in names if name.lower() == said.lower()), said), True
+        known = next((name for name in names if name.lower() == said.lower()), None)
+        if known or "_" in said or _QUOTED.search(asked):
+            return known or said, True
     words = _LEFT_OUT.sub(" ", asked)
     names = [name for name in names if not _is_unwanted(name, asked)]
     verb = _INTO.search(words) or _VERB.search(words)

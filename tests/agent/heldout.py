@@ -95,8 +95,13 @@ def contexts() -> dict[str, Any]:
 
 async def judged(planner: Planner, table: str = "heldout") -> list[Verdict]:
     """What a planner makes of each sentence of a table."""
+    return await judged_of(planner, sentences(table))
+
+
+async def judged_of(planner: Planner, said: Sequence[Said]) -> list[Verdict]:
+    """What a planner makes of some sentences."""
     places = contexts()
-    return [await _judged(planner, said, places) for said in sentences(table)]
+    return [await _judged(planner, one, places) for one in said]
 
 
 async def _judged(planner: Planner, said: Said, places: Mapping[str, Any]) -> Verdict:

@@ -155,7 +155,7 @@ def test_without_a_run_nothing_is_done_again() -> None:
 
 
 def test_what_is_unsure_is_one_of_two_readings() -> None:
-    unsure = decide("r-abc123 sideways maybe")
+    unsure = decide("r-abc123 in the evening")
     assert unsure.intent is None
     assert len(unsure.between) in {0, 2}
 

@@ -8,7 +8,7 @@ from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import chart_arguments, results_arguments
 from agent.llm.slots.files import file_named
 from agent.llm.slots.limits import soon_in
-from agent.llm.slots.logs import log_arguments, wants_csv
+from agent.llm.slots.logs import log_arguments, metric_arguments, script_arguments
 from agent.llm.slots.runs import experiments_arguments, runs_in
 from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
@@ -27,6 +27,8 @@ ABOUT_RUNS = frozenset(
 )
 _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
     "run_logs": log_arguments,
+    "run_metrics": metric_arguments,
+    "run_script": script_arguments,
     "run_chart": chart_arguments,
     "run_results": results_arguments,
     "set_card": card_wish,
@@ -61,12 +63,8 @@ def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[
         case "evaluate_model" | "predict_as_job":
             file = file_named(asked)
             return {"run": run_id, "file": file, **place_in(asked, {}, file or "")}
-        case "run_logs" | "run_chart" | "run_results" | "set_card":
+        case "run_logs" | "run_metrics" | "run_script" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}
-        case "run_metrics":
-            if not wants_csv(asked):
-                return {"run": run_id}
-            return {"run": run_id, "parquet" if "parquet" in asked.lower() else "csv": True}
         case "set_priority":
             return {"run": run_id, "priority": priority_in(asked)}
         case _:

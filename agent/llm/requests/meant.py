@@ -11,12 +11,25 @@ from agent.ports import ModelMessage
 from agent.tools.targets import names_a_target, quoted_target, values_in
 
 _TO_TRAIN = re.compile(
-    r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n|entr[eé]n"
+    r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n"
+    r"|entr[eé]n"
     r"|apprend|aprend|cluster|segment|group|tune|target|label|ziel|cible|objetivo)|训练|学习|模型|聚类|预测|目标",
     re.IGNORECASE,
 )
 ONCE_MORE = re.compile(
     r"\b(?:again|once more|re-?run|repeat|same|noch ?mal|encore|otra vez|de nuevo)\b|再", re.IGNORECASE
+)
+# Words of something otherwise, and others that only repeat.
+_BESIDES = re.compile(
+    r"\b(?:with(?! the same)|but|only|instead|mit(?! (?:den|der) ?selben)|aber|nur|avec(?! les mêmes)|mais"
+    r"|con(?! los mismos)|pero)\b"
+    r"|但|不过",
+    re.IGNORECASE,
+)
+_REPEATS = re.compile(
+    r"\b(?:re(?:train|do|start|launch)\w*|wiederhol\w*|erneut|neu|refais\w*|relance\w*|recommence\w*|rep[ií]te\w*"
+    r"|vuelve)\b|重新",
+    re.IGNORECASE,
 )
 _TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
 
@@ -33,6 +46,12 @@ def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
     decided = decide(words, Place(bool(asked.files), has_runs, columns_of(messages)))
     intent = _in_context(decided.intent, asked, messages)
     return decided if intent == decided.intent else Decision(intent)
+
+
+def repeats(asked: Request) -> bool:
+    """Whether the same is wanted once more, and nothing otherwise."""
+    once_more = ONCE_MORE.search(asked.words) or _REPEATS.search(asked.words)
+    return bool(once_more) and not _BESIDES.search(asked.words)
 
 
 def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> str | None:

@@ -15,15 +15,25 @@ from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 
 _RUN_IT = re.compile(
-    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )run|python3?|start|train|launch|execute|try"
+    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )run|python3?|start|train|launch|execute|try|go with"
+    r"|give (?:it|this) a (?:whirl|try|spin|go|shot)|^\W*(?:go|los|vas-y|dale|vamos)(?= |\W*$)|(?:fire|spin"
+    r"|boot)(?: \w+)? up|kick(?: \w+)? off|get \w+ (?:going|running)"
     r"|starte?n?|ausf[üu]hr\w*|f[üu]hre?|lance[rz]?|ex[ée]cute[rz]?|d[ée]marre[rz]?"
-    r"|ejec[uú]t\w+|c[oó]rr(?:e[rn]?|elo)|l[aá]nza\w*|entr[eé]na\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行|启动|跑",
+    r"|ejec[uú]t\w+|c[oó]rr(?:e[rn]?|elo)|l[aá]nza\w*|entr[eé]na\w*|trainier\w*|lass\w*(?=.*\blaufen))\b|运行|执行"
+    r"|启动|跑",
     re.IGNORECASE,
 )
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
-_COMMAND_LINE = re.compile(r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ]\S*[^\s,;])*")
-_MEND = re.compile(r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script)\b", re.IGNORECASE)
+_COMMAND_LINE = re.compile(
+    r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|auf|mit|und|sur|avec|et|en|con|y)\s)\S*[^\s,;])*"
+)
+_MEND = re.compile(
+    r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script|skript|stattdessen|nimm|ersetze"
+    r"|benutze"
+    r"|korrigiert\w*|remplace\w*|utilise\w*|corrigée?|usa|reemplaza|corregido)\b|脚本|替换|换成|改好",
+    re.IGNORECASE,
+)
 
 # Beside the run that there is, not into it.
 _APART = re.compile(

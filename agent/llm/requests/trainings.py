@@ -10,7 +10,7 @@ from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, 
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
 from agent.llm.requests.words import call, not_read, say
-from agent.llm.slots.changes import all_said, changes_in, settings_in
+from agent.llm.slots.changes import HAN, all_said, changes_in, settings_in
 from agent.llm.slots.files import file_in
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.limits import reach_said, soon_in
@@ -150,6 +150,8 @@ def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
         all_said(asked)
     if task.warm == ("transformers",):
         settings |= model_in(asked)
+    if task.unit == "boosting round" and "epochs" in settings and HAN.search(asked):
+        settings["rounds"] = settings.pop("epochs")  # one word for both in Chinese
     own = _OF_ANSWER.get(task.answer)
     return settings | own(asked) if own else settings
 

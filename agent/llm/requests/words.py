@@ -84,6 +84,10 @@ _NOT_READ = (
     "I did not understand {}, so nothing was planned or shown without it. Say it in other words, such as {}, or leave "
     "it out."
 )
+NOTHING_NEW = (
+    "I did not understand what should be otherwise than in the last plan, so nothing was planned. Say “again”, or a "
+    "setting with its value, such as “again with rounds 800”."
+)
 NEEDS = {"set_budget": "Say for whom and how much: “set the budget of this channel to $50 and 80 GPU hours”."}
 WHICH_RUN = "Nothing was done: I do that with one run at a time. Say which, such as “stop r-abc123”. Here are {}."
 NOTHING_TO_ADD = "I have nothing to add to what the card above says."

@@ -75,8 +75,13 @@ _TELLS = re.compile(
 )
 # The same in other languages, where the clause names no moment and no condition.
 _TELLS_ELSEWHERE = re.compile(
-    r"(?!.*(?:\b(?:bis|morgen|sp[äa]ter|wenn|falls|sobald|erst|nach|soll\w*|muss|nicht|demain|quand|si|d[èe]s|apr[èe]s"
-    r"|jusqu\w*|doit|pas|mañana|cuando|despu[ée]s|hasta|debe\w*|no|sino|aber|mais|pero)\b|\d|明天|等|之后|如果|再|先|不|但))"
+    r"(?!.*(?:\b(?:demain|morgen|mañana|luego|hasta|jusqu\w*|bis|si|wenn|falls)\b|明天|如果))(?:no (?:mejora|progresa"
+    r"|avanza|sirve|aprende|funciona|vale la pena)|(?:ça |il )?ne (?:progresse|avance|marche"
+    r"|sert|apprend)"
+    r"|(?:das |es )?(?:bringt|lernt|wird) nichts|没(?:有)?(?:用|进展|意义|提高|必要))"
+    r"|(?!.*(?:\b(?:bis|morgen|sp[äa]ter|wenn|falls|sobald|erst|nach|soll\w*|muss|nicht|demain|quand|si|d[èe]s|apr[èe]s"
+    r"|jusqu\w*|doit|pas|mañana|cuando|despu[ée]s|hasta|debe\w*|no|sino|aber|mais|pero)\b|\d|明天|等|之后|如果|再|先"
+    r"|不|但))"
     r"(?:(?:er|sie|es|ich|wir|man|jemand|(?:der|die|das) \w+ (?:ist|sind|war|hat|haben|wird|braucht|bringt|l[äa]uft)"
     r"|il|elle|[çc]a|c['’]est|je|on (?:a|est|n['’])|nous|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
     r"|necesito|necesitamos|alguien|se)\b|我|它|有人|已经)",
@@ -111,7 +116,8 @@ _WHEN = re.compile(
     re.IGNORECASE,
 )
 _WAS_THEN = re.compile(
-    r"(?:later|tomorrow|tonight)\s+(?:i|we)\b|(?:at|in|after|on)\s+(?:(?!(?:it|i|we|they)\b)\S+\s+){1,4}(?:it|i|we|they)\s+"
+    r"(?:later|tomorrow|tonight)\s+(?:i|we)\b|(?:at|in|after|on)\s+(?:(?!(?:it|i|we|they)\b)\S+\s+){1,4}(?:it|i|we"
+    r"|they)\s+"
     r"(?:was|were|had|did|began|got|went|took|\w+ed|(?:is|are|has) (?:still|only|not|never))\b",
     re.IGNORECASE,
 )
@@ -136,13 +142,27 @@ _NOT = re.compile(
     r"\b(?:not|no|never|without|cannot|\w+n['’]t|(?:do|does|did|is|are|was|were|ca|wo|should)nt)\b", re.IGNORECASE
 )
 _BEYOND = re.compile(r"\b(below|above|under|over)\s+normal\b", re.IGNORECASE)
-_UP = re.compile(r"\b(?:up|raise|increase|bump|top|front|first|more)\b", re.IGNORECASE)
+_UP = re.compile(
+    r"\b(?:up|raise|increase|bump|top|front|first|more|ahead|urgent|rush|skip the line|jump the queue|precedence"
+    r"|vor(?:ne?|ziehen|rang)?|ganz vorne?|dringend|eilig|hohe?[nr]?|erhöhe|anheben|haute?|tête|devant|urgente?"
+    r"|monte[rz]?|avant"
+    r"|prisa|s[uú]be\w*|delante|primer[oa]?|principio|alta)\b|前|急|插队|提高|优先(?!级)|高",
+    re.IGNORECASE,
+)
 _DOWN = re.compile(
-    r"\b(?:down|less|reduce|decrease|drop|bottom|back|end|last|behind|de-?prioriti[sz]e)\b", re.IGNORECASE
+    r"\b(?:down|less|reduce|decrease|drop|bottom|back|end|last|behind|de-?prioriti[sz]e"
+    r"|hinten|hintan?|niedrig\w*|senke\w*|runter|basse|baisse\w*|fin|derrière|final|b[aá]ja\w*|atrás|detrás)\b|后|低"
+    r"|降",
+    re.IGNORECASE,
 )
 _YIELDS = re.compile(
     r"\b(?:others?|the rest|every(?:one|body)(?: else)?|any(?:one|body) else)\b[^.,;]*\b(?:first|before|ahead)\b"
-    r"|\b(?:can|could|may) wait\b|\bno (?:hurry|rush)\b|\b(?:not|isn['’]t|less) urgent\b",
+    r"|\b(?:can|could|may) wait\b|\bno (?:hurry|rush)\b|\b(?:not|isn['’]t|less) urgent\b"
+    r"|\b(?:kann|darf) warten\b|\bhat zeit\b|\b(?:nicht|keine) (?:dringend|eilig|eile)\b"
+    r"|\blass\w* (?:die )?anderen? vor\b"
+    r"|\bpeut attendre\b|\bpas (?:urgent|pressé)\b|\brien ne presse\b|\blaisse\w* passer\b"
+    r"|\bpuede esperar\b|\bno (?:corre prisa|es urgente|hay prisa)\b|\bsin prisa\b|\bpasen? (?:los|las) demás\b|不急"
+    r"|可以等|让别人",
     re.IGNORECASE,
 )
 _GIVEN = re.compile(r"\bprioriti[sz]e\b|\bgive\b.*\bpriority\b", re.IGNORECASE)
@@ -234,6 +254,8 @@ def priority_in(words: str) -> str:
     found |= {level.lower() for level in _LEVELS.findall(said)}
     found |= {_NUMBERS.get(number, number) for number in _STEP.findall(said)}
     found |= {level for pattern, level in ((_UP, "high"), (_DOWN, "low")) if pattern.search(said)}
+    if not found:  # what is only told says it
+        found = {level for pattern, level in ((_UP, "high"), (_DOWN, "low")) if pattern.search(words)}
     if not found and _GIVEN.search(said):
         found = {"high"}
     if len(found) != 1 or found.isdisjoint({"high", "normal", "low"}) or _NOT.search(said):

@@ -15,7 +15,9 @@ _GPU_HOURS = re.compile(
     re.IGNORECASE,
 )
 _TOKENS = re.compile(
-    rf"{_AMOUNT}\s*(?:(millions?|millionen|millones)(?: d['’e]?)?\s*)?(?:tokens?|jetons)\b", re.IGNORECASE
+    rf"\btoken (?:budget|limit)s?\b\D{{1,12}}?{_AMOUNT}|{_AMOUNT}\s*(?:(millions?|millionen"
+    rf"|millones)(?: d['’e]?)?\s*)?(?:tokens?|jetons)\b",
+    re.IGNORECASE,
 )
 _AMOUNTS = (("usd", _USD), ("gpu_hours", _GPU_HOURS), ("tokens", _TOKENS))
 _NO_MORE = re.compile(
@@ -27,7 +29,7 @@ _SCOPES = (  # whose budget, by what people call it; the first that fits
     (
         "person",
         r"\b(?:each|every|per) (?:person|member|user)\b|\bevery(?:one|body)\b|\bjede[rmn]?\b|\bpro (?:kopf|person)\b"
-        r"|\bchacune?\b|\bpar personne\b|\bcada (?:persona|un[oa])\b|\bpor persona\b|每人|每个人",
+        r"|\bchacune?\b|\b(?:par|chaque) personne\b|\bcada (?:persona|un[oa])\b|\bpor persona\b|每人|每个人",
     ),
     ("thread", r"\bthread\b|\bconversation\b|\bfil\b|\bhilo\b|\bfaden\b|帖子|话题|对话|线程"),
     ("channel", r"\bchannel\b|\bkanal|\b(?:canal|salon)\b|频道"),
@@ -81,4 +83,4 @@ def _amount(pattern: re.Pattern[str], words: str) -> str:
         return ""
     number = next(filter(None, found.groups())).replace(" ", "").rstrip(".,")
     number = re.sub(r"[.,](?=\d{3}(?!\d))", "", number).replace(",", ".")
-    return f"{number}M" if pattern is _TOKENS and found.group(2) else number
+    return f"{number}M" if pattern is _TOKENS and re.search("mill", found.group(), re.IGNORECASE) else number

@@ -1,7 +1,7 @@
 """Reads the numbers that a person stated for a training, and what a run is to have otherwise. Knows no run."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from agent.domain.errors import BadRequest
@@ -26,6 +26,7 @@ _MORE = re.compile(
     rf"|\b{NAME}\s+by\s+{PLAIN}",
     re.IGNORECASE,
 )
+HAN = re.compile(r"[\u3400-\u9fff]")  # a Chinese sign
 _MORE_OF = re.compile(
     rf"\b(\d+)\s+(?:(more|fewer|less|extra|additional)\s+({NAME})\b|({NAME})\s+(more|fewer|less|extra)\b)",
     re.IGNORECASE,
@@ -46,8 +47,17 @@ def settings_in(asked: str) -> dict[str, float | int]:
     if more := _MORE.search(asked):
         raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
     said = [*_said(asked), *(("trials", count) for count in _TRIALS.findall(asked))]
-    said += [("minutes", searched.group(1) or searched.group(2))] if (searched := SEARCHED.search(asked)) else []
-    return {(key := setting_called(name)): _figure_of(key, value) for name, value in said}
+    settings = {(key := setting_called(name)): _figure_of(key, value) for name, value in said}
+    return settings | _search_in(asked)
+
+
+def _search_in(asked: str) -> dict[str, float | int]:
+    """How many minutes settings are to be searched for."""
+    searched = SEARCHED.search(asked)
+    if searched is None:
+        return {}
+    number, hours, stated = searched.groups()
+    return {"minutes": figure(number or stated) * (60 if hours else 1)}
 
 
 def _figure_of(key: str, said: str) -> float | int:
@@ -56,18 +66,20 @@ def _figure_of(key: str, said: str) -> float | int:
     return figure(said.replace(".", "") if counts else said)
 
 
-def with_sums(asked: str, known: Mapping[str, Any]) -> str:
+def with_sums(asked: str, known: dict[str, Any]) -> str:
     """A request in which “300 more rounds” are the number that it comes to, where `known` has what there were."""
+    known = known | {"epochs": known["rounds"]} if "rounds" in known and HAN.search(asked) else known
     return _MORE_OF.sub(lambda said: _sum(said, known), asked)
 
 
-def _sum(said: re.Match[str], known: Mapping[str, Any]) -> str:
+def _sum(said: re.Match[str], known: dict[str, Any]) -> str:
     amount, more, name, named, extra = said.groups()
-    was = known.get(setting_called(name or named))
+    key = setting_called(name or named)
+    was = known.get(key)
     if not isinstance(was, int) or not amount.isdigit():
         return said.group()
     times = -1 if (more or extra).lower() in {"fewer", "less"} else 1
-    return f"{name or named} {was + times * int(amount)}"
+    return f"{key} {was + times * int(amount)}"
 
 
 def _said(asked: str) -> Iterator[tuple[str, str]]:

@@ -44,6 +44,11 @@ _FIRST = re.compile(
     rf"|drop(?:ping)?|leav(?:e|ing) out)\s+(?:for\s+)?(?:the\s+|its\s+)?)?\bfirst\s+{_COUNT}\s*{_UNIT}\b",
     re.IGNORECASE,
 )
+_CUT_OFF = re.compile(
+    rf"\bfirst\s+{_COUNT}\s*{_UNIT}\s+(?:cut off|left out|dropped|skipped|removed|excluded|weg(?:lassen)?"
+    rf"|ignored)\b",
+    re.IGNORECASE,
+)
 _SINCE = re.compile(rf"\b(?:since|after|from)\s+{_UNIT}\s+{_COUNT}\b", re.IGNORECASE)
 _UNTIL = re.compile(rf"\b(?:before|until|till|up to|to)\s+{_UNIT}\s+{_COUNT}\b", re.IGNORECASE)
 _PART_LEFT = re.compile(
@@ -73,7 +78,8 @@ _SMOOTHED = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
-    rf"{_HELD}(yesterday(?:['’]?s)?\b|(?:last|previous|earlier)\s+(?:run|one|training)\b)"
+    rf"(?:{_HELD}|\b(?:overlay|add|lay|leg\w*|superpose|superpon)\s+)(yesterday(?:['’]?s)?\b|(?:last|previous"
+    rf"|earlier)\s+(?:run|one|training)\b)"
     r"|\b((?:both|the two|beide[nr]?|les deux|(?:las|los) dos|amb[ao]s)\s+(?:\w+\s+)?"
     r"(?:runs|trainings|curves|of them|läufe|kurven|trainings|courbes|entraînements|curvas|entrenamientos)"
     r"|overlay (?:them|both|the two)(?! on)"
@@ -82,7 +88,8 @@ _BEFORE = re.compile(
 )
 _EVERY = re.compile(
     r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b"
-    r"|\b(?:draw|plot|chart|graph|show)\s+(?:me\s+)?(?:all|them all|all of (?:it|them)|everything)"
+    r"|\beverything (?:it|that|was) \w*log\w*|\b(?:draw|plot|chart|graph|show)\s+(?:me\s+)?(?:all|them all"
+    r"|all of (?:it|them)|everything)"
     r"(?=\W*(?:$|please|on\b|in\b))",
     re.IGNORECASE,
 )
@@ -108,6 +115,18 @@ CARD = (
     r"|\b(?:over|against|beside|with|vs\.?)\b.*\b(?:r-[0-9a-z]{6}|(?:previous|last|yesterday['’]?s)\s+(?:run|one))\b"
     rf"|r-[0-9a-z]{{6}}\W+over\b|{_NOT_COMPARED}|{_TAKEN_OFF}|\breset\b|\bback to normal\b)"
 )
+_SAME_CHART = re.compile(
+    r"\b(?:in|into|on) the same (?:plot|chart|graph|picture)\b|\b(?:on top of|over|beside|next to) it\b|\boverlay r-"
+    r"|\badd r-"
+    r"|\bcompare (?:its|the|sa|la|su) (?:curves?|courbes?|curva)\b|\bins selbe bild\b|\bdans le même graphique\b"
+    r"|\ben la misma gráfica\b|同一张图",
+    re.IGNORECASE,
+)
+_OVER = re.compile(
+    r"\b(?:over|on top|beside|next to|along|with|against|drüber|darüber|daneben|dazu|par-dessus|à côté|encima"
+    r"|al lado)\b",
+    re.IGNORECASE,
+)
 _CARD = (  # what a later line says counts
     (re.compile(r"\blinear\b", re.IGNORECASE), "log_scale", False),
     (re.compile(r"\blog(?:arithmic)?\b", re.IGNORECASE), "log_scale", True),
@@ -124,7 +143,9 @@ def chart_arguments(words: str) -> dict[str, Any]:
     Raises:
         BadRequest: the part of the run that is asked for cannot be read.
     """
-    others = runs_in(words)[1:]
+    named_runs = runs_in(words)
+    beside = len(named_runs) == 1 and _SAME_CHART.search(words)
+    others = named_runs if beside else named_runs[1:]
     if result := result_in(words):
         return {"result": result}
     if (used := used_in(words)) and not others:
@@ -145,6 +166,8 @@ def chart_arguments(words: str) -> dict[str, Any]:
         found["smooth"] = smooth
     if others:
         found["others"] = others
+    if beside:
+        found["run"] = None  # the newest one of the thread
     return found
 
 
@@ -194,6 +217,7 @@ def _time_in(part: re.Match[str]) -> dict[str, Any]:
 
 _PARTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     (_BETWEEN, _between_in),
+    (_CUT_OFF, lambda part: _end("first", *part.group(3, 1, 2))),
     (_FIRST, lambda part: _end("first" if part.group(1) else "last", part.group(4), *part.group(2, 3))),
     (_SINCE, lambda part: _end("first", *part.group(1, 2, 3))),
     (_UNTIL, lambda part: _end("last", *part.group(1, 2, 3))),
@@ -242,6 +266,8 @@ def card_arguments(words: str) -> dict[str, Any]:
         of_card = _OF_CARD.search(words)
         run = (of_card.group(1) or of_card.group(2)).lower() if of_card else runs[0]
         found |= {"run": run, "beside": next(one for one in runs if one != run)}
+    elif runs and _OVER.search(words):
+        found["beside"] = runs[0]
     elif before := _BEFORE.search(words):
         found["before"] = "yesterday" if (before.group(1) or "").lower().startswith("yesterday") else "previous"
     return found

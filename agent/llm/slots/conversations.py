@@ -25,11 +25,12 @@ _EFFORTS = (  # the first that fits; less before more, since “less” says it 
     (
         "high",
         r"\b(?:more|hard(?:er)?|high|max(?:imum|imal\w*)?|careful\w*|deep(?:er|ly)?|longer|mehr|gründlich\w*|hoch|höher"
-        r"|at most|plus|davantage|élevé|más|alto|máximo)\b|多想|更多|深入|调高|仔细|高",
+        r"|at most|plus|davantage|élevé|más|alto|máximo)\b|多(?:想|思考)|更多|深入|调高|仔细|高",
     ),
 )
 _ABOUT_EFFORT = re.compile(
-    r"\b(?:think(?:ing)?|thought|effort|reason\w*|denk\w*|nachdenken|aufwand|réfléchi\w*|effort|piensa\w*|pensar|esfuerzo)\b"
+    r"\b(?:think(?:ing)?|thought|effort|reason\w*|denk\w*|nachdenken|aufwand|réfléchi\w*|effort|piensa\w*|pensar"
+    r"|esfuerzo)\b"
     r"|想|思考|推理",
     re.IGNORECASE,
 )
@@ -40,7 +41,8 @@ _VERIFIES = re.compile(
 )
 _CSV = re.compile(r"\bcsv\b|\bexport\w*|\bas (?:a )?file\b|\bdatei\b|\bfichier\b|\barchivo\b|导出", re.IGNORECASE)
 _QUESTION = re.compile(
-    r"^\W*(?:which|what|who|why|how|when|is|are|does|do|did|should|welche\w*|wer|was|warum|wie|ist|bist|quel\w*|qui|pourquoi"
+    r"^\W*(?:which|what|who|why|how|when|is|are|does|do|did|should|welche\w*|wer|was|warum|wie|ist|bist|quel\w*|qui"
+    r"|pourquoi"
     r"|est-ce|es-tu|cuál|qué|quién|cómo|eres)\b",
     re.IGNORECASE,
 )

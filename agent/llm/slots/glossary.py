@@ -12,7 +12,8 @@ _HAN = r"[\u3400-\u9fff]"
 _BETWEEN_SCRIPTS = re.compile(rf"(?<={_HAN})(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?={_HAN})")
 _HAN_DIGITS = {"一": 1, "两": 2} | {digit: value for value, digit in enumerate("二三四五六七八九", start=2)}
 _HAN_NUMBER = re.compile(
-    r"(?:([一二两三四五六七八九])?(十|百))?([一二两三四五六七八九])?(?=\s*(?:个?半?小时|个半钟头|分钟|轮|[个块张]?(?:GPU|显卡)"
+    r"(?:([一二两三四五六七八九])?(十|百))?([一二两三四五六七八九])?(?=\s*(?:个?半?小时|个半钟头|分钟|轮"
+    r"|[个块张]?(?:GPU|显卡)"
     r"|行|周|天|年|个?[月类组簇]|倍|次试验|步|个?周期|个epoch))"
     r"|(?<=[乘除]以)([一二两三四五六七八九十])",
     re.IGNORECASE,
@@ -22,10 +23,13 @@ _ORDINAL_LAST = r"(?:derni[eè]re?s|[uú]ltim[ao]s)"
 _ORDINAL_NEXT = r"(?:prochaine?s|pr[oó]xim[ao]s)"
 _SAYS = (  # English, and how it is said elsewhere; the first line that fits a place counts
     (", ", rf"(?<={_HAN}),(?=\S)|(?<=\S),(?={_HAN})"),
+    (r"“\1”", r"„([^“”\"]{1,200})[“”\"]"),
+    ("log lines", r"\blog-?zeilen\b"),
     (r"“\1”", r"«\s*([^»]{1,200}?)\s*»"),
     (
         "run ",
-        r"\b(?:ejecuta|corre|lanza|exécute|lance|démarre|starte|führe?)\s(?=[^.;!?]{0,30}(?:\bs[ck]ript\b|\bprogram|\.py\b))"
+        r"\b(?:ejecuta|corre|lanza|exécute|lance|démarre|starte|führe?)\s(?=[^.;!?]{0,30}(?:\bs[ck]ript\b|\bprogram"
+        r"|\.py\b))"
         r"|(?:运行|执行|跑)(?=[^。；！？]{0,15}(?:脚本|程序|\.py))",
     ),
     (r"\1 and a half hours", r"\b(zwei|drei|vier|fünf|sechs)einhalb stunden\b"),
@@ -40,6 +44,17 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         r"\b(\d+)\s+(epochs?|époques?|rounds?|tours|épocas|rondas)\s+(?:de plus|supplémentaires|más|adicionales)\b",
     ),
     (
+        r"\1 \2 less",
+        r"\b(\d+)\s+(runden|epochen?|rounds?|epochs?|époques?|tours|rondas|épocas)\s+(?:weniger|de moins|menos)\b",
+    ),
+    (r"\1 \2 more", r"\b(\d+)\s+(runden|epochen?|tours|rondas)\s+(?:mehr|de plus|más)\b"),
+    (
+        " for the test set ",
+        r"\b(?:zum testen|für (?:den|die) tests?|pour (?:le |les )?tests?|para (?:la |las |el )?(?:pruebas?|tests?))\b"
+        r"|(?:做|用于|用来|作为|当)测试集?",
+    ),
+    ("test set ", r"(?<=% )de tests?\b"),
+    (
         " test set ",
         r"\btest(?:anteil|daten|menge|satz)\b|\b(?:données|part) de test\b|\bdatos de (?:prueba|test)\b"
         r"|测试(?:集|数据)",
@@ -51,9 +66,12 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (r" steps \1 to \2 ", r"第?\s*(\d+)\s*(?:到|至|-)\s*第?\s*(\d+)\s*步"),
     (
         r"steps \1 to \2",
-        r"\b(?:(?:zwischen|entre|von)\s)?(?:(?:den|die|les|los)\s)?(?:schritten?|pas|pasos)\s(\d+)\s(?:bis|und|à|et|a|y|hasta)\s(\d+)",
+        r"\b(?:(?:zwischen|entre|von)\s)?(?:(?:den|die|les|los)\s)?(?:schritten?|pas|étapes?|pasos"
+        r"|etapas)\s(\d+)\s(?:bis|und|à|et|a|y|hasta)\s(\d+)",
     ),
     ("steps", r"(?<=derniers )pas\b|(?<=premiers )pas\b"),
+    (r" \1 epochs less ", r"少(?:跑|练)?\s*(\d+)\s*轮"),
+    (r" \1 epochs more ", r"多(?:跑|练)?\s*(\d+)\s*轮"),
     ("learning rate ", r"\b(?:der |die |eine[rn]? )?lernrate\b|\b(?:le |du |un )?taux d['’]apprentissage\b"),
     ("learning rate ", r"\b(?:la |una )?tasa de aprendizaje\b|学习率"),
     ("batch size ", r"\bbatch-?gr(?:ö|oe)ße\b|\btaille d[eu] (?:lot|batch)\b|\btamaño de(?:l)? lote\b|批(?:次)?大小"),
@@ -86,7 +104,7 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (" days ", r"(?<=\d)\s*天"),
     (" months ", r"(?<=\d)\s*个?月"),
     (" lines ", r"(?<=\d)\s*行"),
-    (" steps ", r"\bschritten?\b|\bpasos\b|(?<=\d)\s*步"),
+    (" steps ", r"\bschritten?\b|\bpasos\b|\bétapes?\b|\betapas?\b|(?<=\d)\s*步"),
     (" groups ", r"\bgruppen\b|\bgroupes\b|\bgrupos\b|(?<=\d)\s*个?(?:类|组|簇)"),
     (
         " log scale ",
@@ -105,9 +123,12 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ("warnings", r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias)\b|警告"),
     (
         " all metrics ",
-        r"\balle (?:kurven|metriken)\b|\btoutes les (?:courbes|métriques)\b|\btodas las (?:curvas|métricas)\b",
+        r"\balle metriken\b|\btoutes les métriques\b|\btodas las métricas\b|(?:所有|全部)的?指标",
     ),
-    (" all metrics ", r"(?:所有|全部)的?(?:曲线|指标)"),
+    (
+        " all curves ",
+        r"\balle kurven\b|\btoutes les courbes\b|\btodas las curvas\b|(?:所有|全部)的?曲线",
+    ),
     (" both curves ", r"\bbeiden? kurven\b|\bles deux courbes\b|\b(?:las dos|ambas) curvas\b|(?:两条|两个)曲线"),
     (
         " gpu usage ",
@@ -117,18 +138,20 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ("loss", r"\bverlust(?:kurve)?\b|\bperte\b|\bpérdida\b|损失"),
     ("accuracy", r"\bgenauigkeit\b|\bexactitude\b|\bexactitud\b|准确率"),
     ("errors", r"\bfehler(?:meldungen)?\b|\berreurs?\b|\berror(?:es)\b|错误|报错"),
-    ("importance", r"\bwichtigsten\b|\b(?:les plus|más) importantes\b|重要"),
+    ("importance", r"\bimportancia\b|\bwichtigkeit\b|\bwichtigsten\b|\b(?:les plus|más) importantes\b|重要"),
+    (" clustering ", r"\b(?:fais|mach|bilde|haz|forma|crea)\w*(?= (?:\w+ )?(?:groupes|gruppen|grupos|segment\w*)\b)"),
     (" clustering ", r"\b(?:um)?gruppier\w*|\bregroup(?:e|er|ez)\b|\bagrupa(?:r|me)?\b|聚(?:成|类成?|为)"),
     ("forecast", r"\bprognos\w*|\bprévisions?\b|\bpronóstic\w*"),
     ("confusion", r"\bkonfusions?\w*\b|\bconfusión\b|混淆"),
     (
         "high priority",
-        r"\bhohe[rn]? priorität\b|\bpriorité haute\b|\bhaute priorité\b|\bprioridad alta\b|\balta prioridad\b|高优先级",
+        r"\bhohe[rn]? priorität\b|\bpriorité haute\b|\bhaute priorité\b|\bprioridad alta\b|\balta prioridad\b"
+        r"|高优先级|优先级(?:设为|设成|为|是|调)?高",
     ),
     (
         "low priority",
         r"\bniedrige[rn]? priorität\b|\bpriorité basse\b|\bbasse priorité\b|\bprioridad baja\b"
-        r"|\bbaja prioridad\b|低优先级",
+        r"|\bbaja prioridad\b|低优先级|优先级(?:设为|设成|为|是|调)?低",
     ),
     ("half ", r"\b(?:deux fois|moitié) moins (?:de |d['’])"),
     (

@@ -50,7 +50,7 @@ _COUNTS = {
 }
 _UNITS = (
     r"(?:(?:max |log |boosting |attention |hidden )?(?:epochs?|rounds?|trials?|steps?|layers?|heads?|beams?|trees"
-    r"|leaves|iterations|folds?|lines?|clusters|groups|segments|classes|attempts?)"
+    r"|leaves|iterations|folds?|lines?|zeilen|lignes|l[ií]neas|clusters|groups|segments|classes|attempts?)"
     r"|gpus?|hours?|hrs?|minutes?|mins?|days?|weeks?|months?|quarters?|years?|times|-?fold|grupos|groupes|gruppen)\b"
 )
 _WORD_OF = {word: count for count, words in _COUNTS.items() for word in words.split("|")}
@@ -64,16 +64,16 @@ _HALVES = (  # of hours, and of days
     (r"\bdrei(?:und)?einhalb\s+(?=(?:hours|days))", "3.5 "),
     (r"\bvier(?:und)?einhalb\s+(?=(?:hours|days))", "4.5 "),
     (r"\b(?:half an?|eine?n? (?:halbe[nr]?|half)|une? demi-?|medi[oa])\s*(?=day|hour)", "0.5 "),
-    (r"一个?半(?:小时|钟头)|一小时半", " 1.5 hours "),
-    (r"[两二]个?半(?:小时|钟头)|[两二]小时半", " 2.5 hours "),
-    (r"三个?半(?:小时|钟头)|三小时半", " 3.5 hours "),
-    (r"半个?(?:小时|钟头)", " 0.5 hours "),
     (r"半天", " 0.5 days "),
     (
         r"\b(?:a |an |1 )?quarter of an hour\b|\b(?:un |1 )?quart d['’]hours?\b|\beine?r? viertelstunde\b|一刻钟",
         "0.25 hours",
     ),
-    (r"\bthree quarters of an hour\b|\b(?:trois|3) quarts d['’]hours?\b|\beine? dreiviertelstunde\b", "0.75 hours"),
+    (
+        r"\bthree quarters of an hour\b|\b(?:trois|3) quarts d['’]hours?\b"
+        r"|\b(?:tres|3) cuartos de hours?\b|\beine? dreiviertelstunde\b",
+        "0.75 hours",
+    ),
 )
 _AND_A_HALF = re.compile(
     rf"\b({_NUMBER}|{'|'.join(_WORD_OF)})\s+(?:and a half|et demie?|y medi[oa]|1/2)\s+(?=(?:hour|hr|day))"
@@ -81,7 +81,8 @@ _AND_A_HALF = re.compile(
     re.IGNORECASE,
 )
 _BOTH = re.compile(
-    rf"\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)?\b(?![.,]?\d|\s*[a-z%])"
+    rf"\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)?\b(?![.,]?\d"
+    rf"|\s*[a-z%])"
     rf"|\b({_NUMBER})\s*(?:hours?|hrs?|h)\s*(?:and|et|y|und|,)?\s*(\d{{1,2}})\s*(?:minutes?|mins?|m)\b",
     re.IGNORECASE,
 )
@@ -94,6 +95,83 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (r"\1 gpus", r"\b(one|an?|two|four|eight|\d)\s*[x×]?\s*(?:[ahv]100|a10g?|l40?s?|h200|t4|rtx[ -]?\w+)s?\b(?!\.)"),
     ("trials", r"\b(?:optuna|search|tuning|hpo) trials\b"),
     ("once more", r"\banother round(?: of)?\b(?! \d)"),
+    (
+        r"patience \1",
+        r"\b(?:early[ -]stop\w*|stop(?: early)?) (?:after|with|at)?\s*(\d+) (?:rounds?|epochs?)(?: (?:without"
+        r"|with no) \w+)?",
+    ),
+    (
+        r"patience \1",
+        r"\b(?:früh(?:zeitig)? (?:abbrechen|stoppen)|arrêt anticipé|parada temprana)\D{1,12}(\d+)(?: rounds| epochs)?",
+    ),
+    (r"\1 % of the rows ", r"\b(\d+) ?% (?:der (?:zeilen|daten)|des (?:lignes|données)|de (?:las filas|los datos))"),
+    (r"\1 % test set", r"\b(\d+) ?% (?:de|der|des|von|an) test set\b"),
+    *(
+        (f"{100 // parts} % ", rf"\b(?:1/{parts}|one {word}|a {word})(?=[^.;,]{{0,25}}\b(?:back|aside|out|test))")
+        for parts, word in ((3, "third"), (4, "quarter"), (5, "fifth"), (10, "tenth"))
+    ),
+    (
+        r"patience \1",
+        r"\b(?:stop\w* )?(?:when|if|once|unless) (?:it|the \w+|nothing) (?:hasn['’]?t|has not|doesn['’]?t|does not"
+        r"|stops?|has)? ?"
+        r"improv\w* (?:for|in|over|after|within) (\d+) (?:rounds|epochs|steps)",
+    ),
+    ("without ", r"\bw/o\s+|不要\s*(?=[`A-Za-z_]|$)"),
+    ("learning rate ", r"\b(?:taux|tasa)\s+(?=(?:de )?\d)"),
+    (r"\2 \1", rf"(\d[\d.,e-]*)\s+(?:als|comme|como|as)\s+{_SETTING}"),
+    (" to ", r"(?:提高|降低?|增加|减少?|提|加|升)到(?=\s*\d)"),
+    (
+        " against the previous run ",
+        r"\b(?:gegen|mit)\s+de[nm]\s+(?:vorigen|vorherigen|letzten|last)\s+(?:lauf|run|training)\b"
+        r"|\b(?:comparée?s? )?(?:au|à l['’]|avec le|contre le)\s*(?:run|entra[iî]nement)\s+(?:précédent|d['’]avant)\b"
+        r"|\b(?:con|contra|frente a) (?:el|la) (?:run|entrenamiento|ejecución) anterior\b"
+        r"|(?:和|跟|与)(?:上一?次|前一次|上个)的?(?:训练|任务|运行)?(?:相比|比较|对比|比)?",
+    ),
+    ("last hour ", r"\b(?:la )?(?:dernière|última)\s+hours?\b"),
+    ("smoothed ", r"\bglättung\b|\blissage\b|\bsuavizado\b"),
+    ("first ", r"\b(?:(?:die|den|der|les|los|las) )?(?:ersten|premiers|premières|primer[oa]s)\s+(?=\d)"),
+    (r"first \1 ", r"\b(?:les |los |las )?(\d+) (?:premi[eè]re?s|primer[oa]s)\s+"),
+    ("first ", r"前(?=\s*\d+\s*(?:steps|epochs))"),
+    ("0.5 days ", r"\b(?:einen halben tag|une demi-journée|medio d[ií]a)\b"),
+    ("1 days ", r"\b(?:einen|un|una?e?)\s+(?:ganzen )?(?:tag|jour|día|journée)\b(?: lang| entière?)?"),
+    (
+        r"search hyperparameters for \1 minutes ",
+        r"\b(?:such\w*|cherche\w*|busca\w*)\s+(?:les |los )?(?:hyper\w+\s+)?(?:at most\s+)?(\d+) minutes(?: lang)?"
+        r"(?: nach hyper\w+)?",
+    ),
+    (r"\1 trials ", r"\b(\d+) (?:combinaciones|combinaisons|kombinationen|configuraciones)\b"),
+    ("random split ", r"\bzufällig (?:auf)?teilen\b|\bdécoupage aléatoire\b|\bdivi\w+ al azar\b|随机划分"),
+    (
+        r"split by \1 ",
+        r"\bnach (\w+) (?:auf)?(?:teilen|splitten|trennen)\b",
+    ),
+    ("split by ", r"\b(?:découp\w+|partag\w+|divid\w+|separ\w+) (?:par|por|selon|según)\s"),
+    (r"split by \1 ", r"按\s*(\w+)\s*划分"),
+    (" ahead ", r"\bim voraus\b|\bà l['’]avance\b|\bpor adelantado\b|\bde antelación\b"),
+    ("4bit ", r"\b4[- ]bits\b"),
+    (r"reduce \1 by a factor of ten ", rf"\b(?:zehnmal|10[- ]?mal) (?:kleinere|geringere|niedrigere)\w* {_SETTING}"),
+    (r"double the \1", rf"\b(?:en )?doubl(?:ant|e|ez|er) (?:le |la )?(?:nombre de |les )?{_SETTING}"),
+    (r"half the \1", rf"{_SETTING}\s+(?:a la mitad|halbieren|à moitié)\b"),
+    (
+        r"steps \1 to \2 ",
+        r"\b(?:zwischen|entre|de|von)\s+(?:schritt|steps?|l['’]étape|el paso)\s+(\d+)\s+(?:und|bis|et|à|y|a)\s+(\d+)",
+    ),
+    (" since step ", r"\b(?:à partir de|depuis|dès)\s*l['’]\s*(?:étape|steps?)(?=\s+\d)"),
+    (" until step ", r"\b(?:bis|hasta|jusqu['’]à)(?: zum| el| l['’])?\s*(?:schritt|paso|étape|steps?)(?=\s+\d)"),
+    (r"since step \1 ", r"(\d+)\s*steps\s*(?:之后|以后|后|开始)的?"),
+    (r"until step \1 ", r"(\d+)\s*steps\s*(?:之前|以前)的?"),
+    ("last ", r"\bletzte[nrs]?\s+(?=\d)"),
+    ("on ", r"在\s*(?=(?:gpu|node|box|host)-?\d)"),
+    ("50 % of the ", r"\b(?:a )?half of the (?=(?:rows|data|lines)\b)"),
+    ("33 % of the ", r"\b(?:a|one) third of the (?=(?:rows|data|lines)\b)"),
+    ("25 % of the ", r"\b(?:a|one) quarter of the (?=(?:rows|data|lines)\b)"),
+    ("20 % of the ", r"\b(?:a|one) fifth of the (?=(?:rows|data|lines)\b)"),
+    ("10 % of the ", r"\b(?:a|one) tenth of the (?=(?:rows|data|lines)\b)"),
+    (
+        r"raise \1 by a factor of \2 ",
+        rf"{_SETTING}\s+(?:times|mal|fois|por|x|×|\*)\s*(\d+|two|three|five|ten|zwei|drei|zehn|deux|trois|dix|dos"
+        rf"|tres|diez)\b",
+    ),
     (r"\1 \2", r"\b(last|next)\s+(?:las|los|les|die|den|der)\s+(\d+)"),
     ("half the ", r"\b(?:deux|2) fois moins de\b|\bla moitié des?\b|\bhalb so (?:viele?n?|gro(?:ß|ss)e?|hohe?)\b"),
     (r"half the \1", rf"\b(?:cut|reduce|lower|slash|drop|divide)\s+{_SETTING}\s+(?:in|by) (?:half|2|two)\b"),
@@ -113,44 +191,37 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (r"raise \1 by a factor of \2 ", rf"{_SETTING}\s*乘以?\s*(\d+)"),
     (r"reduce \1 by a factor of \2 ", rf"{_SETTING}\s*除以\s*(\d+)"),
     ("1 ", r"(?:(?<=\bfor )|(?<=\bmost )|(?<=\bto )|(?<=\bwithin )|(?<=\bthan ))an? (?=(?:hour|day|week)\b)"),
-    (" doubled ", r"加倍|翻倍"),
     (" rounds ", r"轮数"),
     (" since step ", r"\b(?:ab|seit)(?: dem)? (?:schritt|steps)(?=\s+\d)|\b(?:à partir de|depuis) l['’]étape(?=\s+\d)"),
     (" since step ", r"\b(?:desde|a partir de)l? (?:el )?(?:paso|steps)(?=\s+\d)"),
     (r"\1 ", r"\b(\d+)\s*(?:[x×]|by)\s*\1(?!\d)\s*"),
     (r"\1 ", r"(\d[\d.]*)\s*的(?=\s*learning rate)"),
     ("image size ", r"\bbildgr(?:ö|oe)(?:ß|ss)e\b|\btaille d['’]images?\b|\btamaño de imagen\b|图像大小|图片大小"),
-    ("steps", r"(?<=\d )pas\b"),
     ("half the ", r"\bhalf\s+des?\b"),
     ("half the ", r"\bhalve\b|\bhalbier(?:e|en?)\b|\bdivid(?:e|ir) (?:entre|por) (?:2|dos)\b"),
     ("half the ", r"\bdivise[rz]? par (?:2|deux)\b"),
     ("double the ", r"\b(?:deux|2) fois plus de\b|\b(?:doppelt|zweimal) so (?:viele?n?|große?|hohe?)\b"),
     ("double the ", r"\bdos veces más\b|\bverdopp(?:le|eln?)\b(?: mal)?(?: bitte)?|\bduplica(?:r|ndo)?\b"),
     ("double the ", r"\bdoublant\b|\bdouble[rz]?(?= (?:les?|la) )"),
-    ("triple the ", r"\b(?:trois|3) fois plus de\b|\b(?:dreimal|dreifach) so (?:viele?n?|große?)\b|\bel triple de\b"),
     ("triple the ", r"\b(?:die )?dreifache[nr]?(?: (?:zahl|anzahl)(?: (?:der|an|von))?)?\b"),
     ("a tenth of the ", rf"\b(?:einem?|ein) zehntel{_OF}\b|\b(?:un |le )?dixième(?: d[eu])?\b|十分之一的?"),
     ("a tenth of the ", rf"\b(?:una? |la )?décim[ao](?: parte)?{_OF}\b"),
-    ("a quarter of the ", rf"\b(?:einem?|ein) viertel{_OF}\b|\b(?:un |le )quart d[eu] "),
-    ("a quarter of the ", rf"\b(?:una? |la )cuarta parte{_OF}\b"),
-    ("a third of the ", rf"\b(?:einem?|ein) drittel{_OF}\b|\b(?:un |le )tiers(?: d[eu])?\b"),
     ("a third of the ", rf"\b(?:un |la )(?:tercio|tercera parte){_OF}\b"),
-    ("seed ", r"随机种子|种子|\b(?:zufalls)?startwert\b|\bzufallszahl\b|\bgraine(?: aléatoire)?\b"),
-    ("seed ", r"\bsemilla(?: aleatoria)?\b"),
+    ("seed ", r"\bzufallszahl\b"),
     ("batch size ", r"\b(?:stapel|losgr)öße\b|\btamaño de (?:lote|batch)\b|\blot(?:e|s|es)? de(?= \d)|批量(?:大小)?"),
     (" log scale ", r"\b(?:en|in) log\b(?! scale)|\blog[- ]y\b|\by[- ]?(?:axis)? log\b"),
     (" segments ", r"\bsegmentos\b|\bsegmente\b"),
     (r"\1 ", r"\b(seed|rounds|epochs|learning rate|batch size)\s*(?:用|取|为|是|到)\s*(?=\d)"),
     ("rank ", r"\b(?:rang|rango)\b(?=\s*\d)"),
     (" layers ", r"\bschichten\b|\bcouches\b|\bcapas\b|(?<=\d)\s*层"),
-    (" heads ", r"\btêtes\b|\bcabezas\b"),
+    (" heads ", r"\btêtes\b|\bcabezas\b|\bköpfen?\b|(?<=\d)\s*个?头"),
     (" trees ", r"\bbäumen?\b|\barbres\b|\bárboles\b|(?<=\d)\s*棵树"),
     ("patience ", r"\bgeduld\b|\bpaciencia\b|耐心值?"),
-    ("max depth ", r"\b(?:maximale |max\.? )?(?:baum)?tiefe\b|\bprofondeur(?: maximale)?\b|最大深度"),
+    ("max depth ", r"\b(?:maximale |max\.? )?(?:baum)?tiefe\b|\bprofondeur(?: maximale)?\b|(?:最大|树)?深度"),
     ("max depth ", r"\bprofundidad(?: máxima)?\b"),
     (" epochs ", r"(?<=\d)\s*个?\s*epochs?\b"),
-    (" rounds ", r"\btours(?= (?:de boosting|au lieu))|\bdurchläufen?\b"),
-    (" days ", r"(?<=\d)\s*天"),
+    (" rounds ", r"\btours\b|\bdurchläufen?\b"),
+    (" leaves ", r"\bblättern?\b|\bfeuilles\b|\bhojas\b|(?<=\d)\s*个?叶子?"),
     (" gpus ", r"(?<=\d)\s*[张块个]?\s*(?:gpus?|显卡)(?!\w)|\bgrafikkarten?\b"),
     (" gpus ", r"\bcartes? graphiques?\b|\btarjetas? gráficas?\b"),
     (" to ", r"(?:改成|改为|设为|设成|设置为|换成|调成|调到|变成)(?=\s*\d)|\bauf(?= \d)|\ba(?= \d+(?:[.,]\d+)?\b)"),
@@ -159,7 +230,6 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (" the card ", r"\bdie (?:lauf|live-?)?karte\b|\bla carte\b|\bla tarjeta\b|卡片"),
     ("on ", r"\bonto\s+(?:host\s+)?(?=[a-z][\w.-]*\d)"),
     (" log scale ", r"\b(?:on |in |with )?(?:an? |the )?log(?:arithmic)?[- ](?:y[- ]?)?(?:ax[ie]s|y)\b"),
-    (" log scale ", r"\blogarithmisch\w*\b|\bescala logarítmica\b|\béchelle logarithmique\b"),
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), english) for english, pattern in _ELSEWHERE

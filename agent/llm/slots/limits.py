@@ -39,7 +39,7 @@ _MOST_BEHIND = re.compile(
 )
 SEARCHED = re.compile(
     r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
-    rf"{PLAIN}\s*min(?:ute)?s?\b|\bminutes\s*[=:]\s*{PLAIN}",
+    rf"{PLAIN}\s*(?:min(?:ute)?s?|(hours?))\b|\bminutes\s*[=:]\s*{PLAIN}",
     re.IGNORECASE,
 )
 _GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace('number', 'later')}", re.IGNORECASE)
@@ -56,11 +56,12 @@ MACHINE = r"(?:gpu|node|host|box|machine|server|worker)-?\d+"
 _HOST = re.compile(
     rf"\bon\s+(?:(?:the\s+)?(?:host|box|machine|server|node)\s+)?[`\"]?(?!v\d+\b)(?!{FILE_NAME})(?=[\w.-]*\d)"
     r"([a-z][\w-]*(?:\.[\w-]+)*)(?![\w-])(?!\s*gpus?\b)(?!\s+of\b)|\bhost\s*=\s*([\w.-]*\w)"
-    rf"|(?:\b(?:use|using|host|machine|at|to)\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
+    rf"|(?:\b(?:use|using|host|machine|at|to)\s*:?\s+|[,;]\s*(?:and\s+)?)({MACHINE})\b",
     re.IGNORECASE,
 )
 _ENGINE = re.compile(
-    r"\bengine\s*=\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b"
+    r"(?:\bengine\s*=|[,;]\s*engine)\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using"
+    r"|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b"
     r"|from\b|as\b)([a-z][\w-]*)",
     re.IGNORECASE,
 )
@@ -92,6 +93,8 @@ _ONCE = re.compile(
     r"|ies)|resum\w+"
     r"|restarts?)|(?:retry|resume|restart) (?:it )?(?:automatically|by itself|on its own))\b"
     r"|\bauto[_ -]?resume\s*(?:=|:|is)?\s*(?:off|false|no)\b"
+    r"|\bnicht (?:automatisch|von selbst) (?:neu|noch mal|wieder|erneut)\b|\bne (?:le |la )?(?:relance"
+    r"|réessaie)\w* pas\b"
     r"|\b(?:ohne|without|keine?n?)\s+automatische[nr]?\s+(?:neustarts?|neuversuche?|wiederholung\w*)\b"
     r"|\b(?:sans|without)\s+(?:reprise|relance|redémarrage|nouvel essai)s?\s+automatiques?\b"
     r"|\b(?:sin|without)\s+(?:reintentos?|reinicios?|reanudaci\w+)\s+automátic[oa]s?\b|(?:不要|不|别"
@@ -104,9 +107,11 @@ _NETWORKS = (  # what something may reach, by what people call it
     (
         "open",
         r"\bopen (?:network|internet)\b|\b(?:needs?|with|wants?|give it|has|requires?)\s+(?:an? |the )?(?:full |free )?"
-        r"(?:internet|network)(?: access)?\b|\b(?:access to|reach) the (?:internet|network)\b"
+        r"(?:internet|network)(?: access)?\b|\b(?:access to|reach) the (?:internet|network)\b|\b(?:internet"
+        r"|network)(?: access)? (?:is )?(?:allowed|on|open|needed)\b"
         r"|\b(?:braucht|mit)\s+(?:freie[sn] |offene[sn] )?(?:internet|netz(?:zugriff|zugang)?)\b"
-        r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
+        r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\baccès (?:à )?(?:l['’])?internet\b|\b(?:zugriff"
+        r"|zugang) (?:aufs?|zum|auf das) (?:internet|netz)\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
         r"|能)(?:联网|上网|访问外网)",
     ),
 )

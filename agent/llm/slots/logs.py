@@ -16,9 +16,15 @@ _FOR = re.compile(
     re.IGNORECASE,
 )
 _CSV = re.compile(
-    r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\bas (?:a )?file\b"
+    r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\b(?:as|to|in) (?:a )?file\b"
     r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en un|como) (?:archivo|fichero)\b"
     r"|\bdownload\b|\bexport\w*|文件|导出",
+    re.IGNORECASE,
+)
+_USAGE = re.compile(
+    r"\b(?:what (?:it|the run) used|(?:cpu|gpu|memory|ram|resource) (?:use|usage|utili[sz]ation|load)|usage)\b"
+    r"|\bauslastung\b|\butilisation (?:du|des|de)\b|\buso de (?:la |las )?(?:gpu|cpu|memoria|recursos)|(?:使用率|占用"
+    r"|资源使用)",
     re.IGNORECASE,
 )
 _WHOLE = re.compile(
@@ -59,6 +65,20 @@ def log_arguments(asked: str) -> dict[str, Any]:
     if _OLDER.search(asked):
         found["older"] = True
     return found
+
+
+def metric_arguments(asked: str) -> dict[str, Any]:
+    """As which file the numbers of a run are wanted: its metrics, or what it used."""
+    if not wants_csv(asked):
+        return {}
+    form = "usage" if _USAGE.search(asked) else "parquet" if "parquet" in asked.lower() else "csv"
+    return {form: True}
+
+
+def script_arguments(asked: str) -> dict[str, Any]:
+    """Which version of a script is wanted."""
+    found = re.search(r"\bversion\s*(\d{1,4})\b|第\s*(\d{1,4})\s*版", asked, re.IGNORECASE)
+    return {"version": int(found.group(1) or found.group(2))} if found else {}
 
 
 def wants_csv(asked: str) -> bool:

@@ -8,7 +8,7 @@ _PLAIN = {
     "epochs": r"epochs?",
     "rounds": r"(?:boosting )?rounds?|n_estimators|num_boost_rounds?",
     "batch_size": r"batch[ _-]?sizes?",
-    "seed": r"(?:random[ _])?seed|random[ _]state",
+    "seed": r"(?:random[ _])?seeds?|random[ _]state",
     "num_leaves": r"num[ _]leaves",
     "max_steps": r"max[ _]steps",
     "max_length": r"max(?:imum)?[ _](?:seq(?:uence)?[ _])?len(?:gth)?|seq(?:uence)?[ _]len(?:gth)?",

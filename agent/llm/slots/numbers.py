@@ -39,6 +39,12 @@ _HUNDREDS = re.compile(
     rf"(?P<more>{'|'.join(sorted(_ONES, key=len, reverse=True))})(?:[ -]?(?P<ones>{'|'.join(_ONES)}))?\b",
     re.IGNORECASE,
 )
+# A number in words behind the name of a setting: “seed forty-two”.
+_NAMED_WORD = re.compile(
+    rf"\b({NAME} (?:of |is |to |at )?)?((?(1)(?:{'|'.join(_ONES)})(?:[ -](?:{'|'.join(_ONES)}))?"
+    rf"|(?:twenty|thirty|forty|fifty)-(?:{'|'.join(_ONES)})))\b",
+    re.IGNORECASE,
+)
 _AND_A_HALF = re.compile(r"\b(\d+)(?: hours?)? and a half(?: hours?)?\b", re.IGNORECASE)
 _HALF_AN_HOUR = re.compile(
     r"\bhalf an? hour\b|\b(?:eine )?halbe hours\b|\b(?:une )?demi-hours?\b|\bmedia hours\b", re.IGNORECASE
@@ -70,6 +76,7 @@ def in_figures(asked: str, *, keep: Sequence[str] = ()) -> str:
     """
     asked = _HALF_AN_HOUR.sub("0.5 hours", in_english(asked, keep=keep))
     asked = _HUNDREDS.sub(_hundreds, asked)
+    asked = _NAMED_WORD.sub(lambda said: f"{said.group(1) or ''}{_below_hundred(said.group(2))}", asked)
     asked = _OF_WORDS.sub(lambda word: str(_WORDS[word.group(1).lower()]), asked)
     return _AND_A_HALF.sub(r"\1.5 hours", asked)
 
@@ -77,6 +84,10 @@ def in_figures(asked: str, *, keep: Sequence[str] = ()) -> str:
 def _hundreds(said: re.Match[str]) -> str:
     times, more, ones = (_ONES.get((word or "").lower(), 0) for word in said.group("times", "more", "ones"))
     return str(100 * (times or 1) + more + ones)
+
+
+def _below_hundred(said: str) -> int:
+    return sum(_ONES[word] for word in re.split("[ -]", said.lower()))
 
 
 def _value(said: str) -> int:

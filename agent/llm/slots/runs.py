@@ -40,7 +40,8 @@ _EXPERIMENTS = {
     ),
     "tree": re.compile(
         r"\btree\b|\b(?:came|comes?|derived?|descend\w*|cloned) from\b|\bparents?\b|\blineage\b"
-        r"|\bstamm(?:baum|t von|en von)\b|\barbre\b|\bárbol\b|\bvien(?:t|nent) d|\bvienen? de\b|谱系|继承|从哪个",
+        r"|\bstamm(?:baum|t von|en von)\b|\barbre\b|\bárbol\b|\b(?:vien(?:t|nent)|descend\w*) d|\bdesciend\w+ de\b"
+        r"|\b(?:kommt|kommen) von\b|\bvienen? de\b|谱系|继承|实验的?树|树状|从哪个",
         re.IGNORECASE,
     ),
 }
@@ -69,6 +70,7 @@ _BEST = re.compile(
     r"|(?:效果|表现|得分|分数)?最[好高佳]的?(?:那个|那次|一个|一次|模型|任务|训练|运行)",
     re.IGNORECASE,
 )
+_MODEL = re.compile(r"\b(?:model|modell|modèle|modelo)\b|模型", re.IGNORECASE)
 
 
 def by_id(asked: str, started: Sequence[str]) -> str:
@@ -104,7 +106,11 @@ def wants_best(asked: str) -> bool:
 
 def by_rank(asked: str, ranked: Sequence[str]) -> str:
     """A request in which the best run stands by its id; `ranked` has the best first."""
-    return _BEST.sub(ranked[0], asked) if ranked else asked
+    return (
+        _BEST.sub(lambda best: ("model " if _MODEL.search(best.group()) else "") + ranked[0], asked)
+        if ranked
+        else asked
+    )
 
 
 def runs_in(asked: str) -> tuple[str, ...]:

@@ -11,7 +11,10 @@ from agent.tools.targets import QUOTE
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
-    r"\bbalanced? (?:the )?(?:class(?:es)?|weights?)\b"
+    r"\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
+    r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
+    r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
+    r"|类别(?:平衡|加权)"
     r"|\b(?:re)?weigh(?:t|ted|ting)? (?:the )?classes\b|\bclass[_ ]weights?\s*[=:]?\s*balanced\b",
     re.IGNORECASE,
 )
@@ -43,9 +46,10 @@ _TOGETHER = (
 )
 _AS_TEXT = (
     r"\btext(?:s| column)?\s*(?:is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
+    r"|\b(?:from|use|using|read|reads?|only)\s+(?:the )?{0} texts?\b"
     r"|\b{0}[`\"”]?\s*(?:column )?(?:(?:is|has|holds|contains|as)\s+(?:the\s+)?)texts?\b(?! (?:length|classif))"
-    r"|\btext(?:spalte)? (?:ist|steht in|aus)\s+{0}\b|\b{0} als text\b|\btexte? (?:est |dans "
-    r"|de )?(?:la colonne )?{0}\b"
+    r"|\btext(?:spalte)? (?:ist|steht in|aus)\s+{0}\b|\b{0} als text\b"
+    r"|\btexte? (?:est )?(?:dans |de )?(?:la colonne )?{0}\b"
     r"|\b{0} comme texte\b|\b(?:el )?texto (?:es|está en|de) (?:la columna )?{0}\b|\b{0} como texto\b"
     r"|文本(?:列)?(?:是|用)?\s*{0}|{0}\s*(?:作为|当作?|是)文本"
 )
@@ -89,7 +93,7 @@ def split_in(asked: str, dates: Sequence[str] = (), names: Sequence[str] = ()) -
     """
     found = _SPLIT_BY.search(asked)
     if found is None:
-        spelled = {name: re.escape(name).replace("_", r"[\s_-]+") + "s?" for name in names}
+        spelled = {name: re.escape(re.sub("_id$", "", name)).replace("_", r"[\s_-]+") + "(?:_id|s)?" for name in names}
         ways = {name: _TOGETHER.format(way) for name, way in spelled.items()}
         return next((name for name, way in ways.items() if re.search(way, asked, re.IGNORECASE)), None)
     said = next(filter(None, found.groups()))

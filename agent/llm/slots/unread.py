@@ -12,6 +12,7 @@ from agent.llm.slots.limits import FILE_NAME, MACHINE
 from agent.llm.slots.models import MODEL
 from agent.llm.slots.names import NAME, setting_called
 from agent.llm.slots.numbers import factors_in
+from agent.tools.targets import left_out
 
 _AMOUNT = re.compile(NUMBER, re.IGNORECASE)
 _FIGURES = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
@@ -79,6 +80,8 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
     found = [*_numbers(words, arguments)]
     if tool in PLANS:
         found += _words(words, arguments)
+    if tool == "clone_run" and (unwanted := left_out(asked, columns)):
+        found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in _LEFT_OUT.finditer(asked)]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))
@@ -120,7 +123,10 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     if arguments.get("arguments") is None:
         names = (said.group() for said in _NAMED.finditer(_ASSIGNED.sub(" ", words)))
         yield from (
-            name for name in names if setting_called(name) not in {*settings, *arguments} and not factors_in(words)
+            name
+            for name in names
+            if setting_called(name) not in {*settings, *arguments, *(("epochs",) if "rounds" in settings else ())}
+            and not factors_in(words)
         )
     if not settings_in(words) and "test_frac" not in arguments:
         yield from (said.group() for said in _VAGUE.finditer(words))

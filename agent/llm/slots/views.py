@@ -4,28 +4,47 @@ import re
 
 # Pictures of a result, by what people call them; the first that fits.
 _RESULTS = (
-    (r"\bconfusion\b|\bmix(?:es|ed)? up\b|\bconfuses\b", "confusion"),
+    (
+        r"\bconfusion\b|\bmix(?:es|ed)?[ -](?:\w+ )?ups?\b|\bconfuses\b|\bconfused?\b|\bverwechselt?\w*|\bconfond\w*"
+        r"|\bconfunde\w*"
+        r"|混淆|搞混|分不清",
+        "confusion",
+    ),
     (r"\broc\b", "roc"),
     (r"\bprecision[ -](?:and |vs\.? |over )?recall\b|\bpr[ -]curve\b", "pr"),
-    (r"\bcalibrat\w+\b|\breliability\b", "calibration"),
     (
-        r"\bimportances?\b|\b(?:most )?important (?:features?|columns?|variables?)\b"
+        r"\bcalibr\w+\b|\breliability\b|\bkalibr\w+|校准|\b(?:trust\w*|reliable|honest|verlässlich|zuverlässig"
+        r"|fiables?)\b"
+        r".*\b(?:probabilit\w+|wahrscheinlichkeit\w*|probabilidad\w*)\b",
+        "calibration",
+    ),
+    (
+        r"\bimportances?\b|\b(?:top|best|key) (?:features?|columns?|variables?|inputs?)\b"
+        r"|\b(?:most )?important (?:features?|columns?|variables?)\b"
         r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b"
         r"|\b(?:leans?|rel(?:y|ies)) (?:most |mostly )?on\b|\bbase[sd]? its (?:decisions?|predictions?) on\b"
         r"|\b(?:features?|columns?|inputs?|variables?|what)\b.*\b(?:drives?|weighs?|carr(?:y|ies) the most weight"
         r"|looks? at most)\b"
-        r"|\bstützt\b|\bachtet (?:es|das modell)\b|\bs['’]appuie\b|\bpèsent? le plus\b|\bse apoya\b|\bpesan más\b"
+        r"|\bstützt\b|\bachtet (?:es|das modell)\b|\bs['’]appuie\b|\b(?:pèsent?|comptent|compte) le plus\b"
+        r"|\bzählen am meisten\b|\b(?:cuentan|influyen) más\b|\bse apoya\b|\bpesan más\b"
         r"|看重|影响最大|最关键的?(?:特征|列)",
         "importance",
     ),
     (
         r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
-        r"|\bwrong (?:predictions|answers)\b|\bgo(?:es)? wrong\b|\bmispredict\w*|\bwhere it fails\b"
+        r"|\bwrong (?:predictions|answers)\b|\bgo(?:es)? wrong\b|\b(?:most|is it) (?:often )?wrong\b"
+        r"|\berrors (?:des|of the|du|del) (?:modell?s?|mod[eè]l[eo]?)\b|\berrors\b.*\b(?:makes?|fait|commet|comete"
+        r"|macht)\b"
+        r"|\b(?:makes?|macht)\b.*\berrors\b|\bmispredict\w*|\bwhere it fails\b|\bfails? on\b"
         r"|\bsagt\b.*\bfalsch\b|\bdaneben\b|\bse trompe\b|\b(?:mal prédits?|ratés)\b|\bse equivoca\b"
         r"|\b(?:falló|predijo mal)\b|(?:预测|分|判断?)错|出错",
         "mistakes",
     ),
-    (r"\b(?:per|each|every|by)[ -]class\b", "classes"),
+    (
+        r"\b(?:per|each|every|by|which|worst|best)[ -]class(?:es)?\b|\b(?:pro|je|jeder|welche) klassen?\b"
+        r"|\b(?:par|chaque|quelles?) classes?\b|\b(?:por|cada|qué) clases?\b|(?:每个?|各|哪个?)(?:类别?|类)",
+        "classes",
+    ),
     (r"\btext lengths?\b|\blengths? of (?:the )?texts?\b", "lengths"),
     (
         r"\b(?:pictures?|charts?|plots?|graphs?|draw)\b.*\bresults?\b|\bresults?\b.*\b(?:pictures?|charts?|plots?)\b",
@@ -36,7 +55,8 @@ _RESULTS = (
 # What a run used and how fast it went; the first that fits.
 _USED = (
     (
-        r"\bthroughput\b|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
+        r"\bthroughput\b|\b(?:speed|pace) of (?:the )?(?:training|run|it)\b|\b(?:vitesse|geschwindigkeit|velocidad)\b"
+        r"|速度|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
         r"|\b(?:schritte|steps) pro sekunde\b|\b(?:étapes|pas) par seconde\b|\b(?:pasos|steps) por segundo\b|每秒"
         r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",
         "throughput",
@@ -47,14 +67,17 @@ _USED = (
         r"|\bhow (?:busy|idle|full|loaded)\b[^.?!]*\bgpus?\b"
         r"|\bgpus?\b[^.!]*\b(?:utili[sz]ation|usage)\b|\bgpu[- ]?auslastung\b|\bauslastung der gpus?\b"
         r"|\butilisation d[eu]s? (?:la |le )?gpus?\b|\buso de (?:la |las )?gpus?\b"
-        r"|(?:gpu|显卡)\s*(?:的)?(?:使用率|利用率|占用)",
+        r"|(?:gpu|显卡|显存)\s*(?:的)?(?:使用|利用率|占用)|\bgpus?\b.*\b(?:ausgelastet|busy|usa|utilisée?)\b"
+        r"|\bhow hot\b.*\bgpus?\b"
+        r"|\bcharge (?:du|des|de la) gpus?\b|\bcarga de (?:la|las) gpus?\b|\bvram\b",
         "gpu",
     ),
     (
         r"\b(?:resources?|cpus?|processors?|memory|ram)(?:['’]s)? (?:use|usage|utili[sz]ation|load)\b"
         r"|\b(?:use|usage|utili[sz]ation|load) of (?:the |its |my )?(?:resources?|cpus?|processors?|memory|ram)\b"
         r"|\bhow much (?:cpu|memory|ram)\b|\bhow many (?:cpus|processors|cores)\b"
-        r"|\b(?:cpu|memory|ram) and (?:cpu|memory|ram)\b|\b(?:arbeits|haupt)?speicher\b|\bmémoire\b|\bmemoria\b"
+        r"|\b(?:cpu|memory|ram) and (?:cpu|memory|ram)\b|\b(?:arbeits|haupt)?speicher(?:verbrauch|bedarf|nutzung)?\b"
+        r"|\bmémoire\b|\bmemoria\b"
         r"|\b(?:auslastung|utilisation|uso) (?:de (?:la |l['’])?|du |der )?(?:cpu|ram|prozessor\w*|processeurs?)\b|内存"
         r"|(?:cpu|处理器)的?使用",
         "usage",

@@ -16,6 +16,8 @@ _WHAT = (
     r"(?:\s+(?:any(?:thing)?|it|this|that|one|yet|now|a|the|rien|nada|noch|nichts|models?|nothing)\b|\s*[.,;!?]|\s*$)"
 )
 _FORBIDDEN = re.compile(
+    r"^\W*(?:hang on|hold on|(?:please )?wait|not so fast|not yet|warte|moment mal|attends|attendez|espera)\b"
+    r"|^\W*(?:等等|等一下|先别|先不)|"
     rf"\b(?:do(?:n['’]?t| not)|never|not|no need to|please not|rather not|ne|n['’]|no)\s*(?:\w+\s+)?{_DONE}{_WHAT}"
     r"|\b(?:trainier|start|mach)\w*\s+(?:\w+\s+){0,2}(?:noch\s+)?(?:nicht|nichts)\b|\bnichts? (?:trainieren|starten)\b"
     r"|(?:不要|别|先别|不用)(?:再)?(?:训练|开始|启动|跑)|\bno entren\w+\b|\bn['’]entra[iî]ne\w*\s+(?:pas|rien)\b",
@@ -55,7 +57,7 @@ _REPORTS = re.compile(
 _ENDED = re.compile(
     r"\b(?:shut|turn|switch|take|bring|spin)\w*\b[^.;]*\b(?:off|down|offline)\b|\b(?:stop|end|kill|undeploy|unserve"
     r"|remove)\b"
-    r"|\b(?:abschalten|abstellen|ausschalten|herunterfahren|beende\w*)\b|\b(?:schalte?|stell|fahr)\b[^.;]*\b(?:ab"
+    r"|\b(?:abschalten|abstellen|ausschalten|herunterfahren|beende\w*)\b|\b(?:schalte?t?|stellt?|fahrt?)\b[^.;]*\b(?:ab"
     r"|aus|herunter)\b"
     r"|\b(?:arr[êe]te\w*|[ée]teins|coupe[rz]?|apaga\w*|det[ée]n\w*|quita\w*)\b|关闭|关掉|下线|停",
     re.IGNORECASE,
