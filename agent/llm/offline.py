@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
 from agent.llm.features import concepts, masked
-from agent.llm.intents import ACT, wish_to_act
+from agent.llm.intents import wish_to_act
+from agent.llm.places import ACT
 from agent.llm.requests.asked import (
     Request,
     columns_of,
@@ -134,7 +135,7 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
                 else asked.words
             )
             run_id = run_to_act_on(words) if intent in ACT else run_id
-            return call(intent, **run_arguments(intent, words, run_id, messages))
+            return call(intent, **run_arguments(intent, words, run_id, messages, came=asked.file))
         case "cannot" if {"delete", "erase"} & set(concepts(masked(asked.words))):
             return say(TALK["delete"])
         case talk:

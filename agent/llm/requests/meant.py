@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from agent.llm.intents import Decision, Place, decide
+from agent.llm.intents import Decision, decide
+from agent.llm.places import Place
 from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, text_in
@@ -27,7 +28,8 @@ _BESIDES = re.compile(
     re.IGNORECASE,
 )
 _REPEATS = re.compile(
-    r"\b(?:re(?:train|do|start|launch)\w*|wiederhol\w*|erneut|neu|refais\w*|relance\w*|recommence\w*|rep[ií]te\w*"
+    r"\b(?:re(?:train|do|start|launch|produc|plicat|peat)\w*|exactly|identical\w*|no changes|wiederhol\w*|erneut"
+    r"|neu|refais\w*|relance\w*|recommence\w*|rep[ií]te\w*"
     r"|vuelve)\b|重新",
     re.IGNORECASE,
 )

@@ -26,7 +26,8 @@ _RUN_IT = re.compile(
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _COMMAND_LINE = re.compile(
-    r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|auf|mit|und|sur|avec|et|en|con|y)\s)\S*[^\s,;])*"
+    r"(?:(?<=\s)|^)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|auf|mit|und|sur|avec|et|en|con"
+    r"|y)\s)\S*[^\s,;])*"
 )
 _MEND = re.compile(
     r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script|skript|stattdessen|nimm|ersetze"
@@ -41,7 +42,10 @@ _APART = re.compile(
     r"|\b(?:do(?:n['’]t| not)|without) (?:touch|chang|replac|stopp?)\w*\b",
     re.IGNORECASE,
 )
-_LIKE_RUNNING = frozenset({"train", "again", "retry_run", "resume_run"})
+_MINE = re.compile(
+    r"\b(?:use|take|with) (?:my|our|this|the attached) (?:own )?(?:code|script|program)\b", re.IGNORECASE
+)
+_LIKE_RUNNING = frozenset({"train", "again", "retry_run", "resume_run", "predict_as_job"})
 
 
 def about_program(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply | None:
@@ -68,7 +72,8 @@ def _with_program(asked: Request, program: str, run_id: str | None, messages: Se
     words = asked.words
     runs_it = _is_to_run(asked, messages)
     has_runs = bool(run_id or last_plan(messages)) or ran_program(messages)
-    mends = run_id or (_MEND.search(words) and not _RUN_IT.search(_PROGRAM.sub(" ", words)))
+    says_so = _MEND.search(words) or wanted(asked, messages) == "update_script"
+    mends = run_id or (says_so and not _RUN_IT.search(_PROGRAM.sub(" ", words)))
     if program.endswith(".py") and has_runs and mends and not _APART.search(words):
         return call("update_script", run=run_id, file=program)
     if not runs_it:
@@ -103,6 +108,8 @@ def _is_to_run(asked: Request, messages: Sequence[ModelMessage]) -> bool:
     words = _PROGRAM.sub(" ", asked.words)
     if not is_wished(words):
         return False
+    if _APART.search(words) or _MINE.search(words):
+        return True
     line = _COMMAND_LINE.search(words)
     rest = words.replace(line.group(), " ") if line else words
     how = line or place_said(rest) or environment_in(rest) or reach_said(rest)

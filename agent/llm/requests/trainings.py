@@ -117,6 +117,8 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
 def _task_for(asked: str, report: dict[str, Any]) -> str | None:
     """The task type that is named; where it learns from other data than there are, the one that these suggest."""
     task, suggested = task_in(asked, has_text=bool(report.get("text_column"))), report.get("suggested_task")
+    if task is None and suggested in {None, "tabular_classification"} and report.get("text_column") and model_in(asked):
+        return "text_classification"  # only that begins with a language model
     return suggested if task and suggested and TASKS[task].data != TASKS[suggested].data else task
 
 

@@ -46,7 +46,8 @@ _GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace(
 _NO_GPU = re.compile(
     r"\b(?:no|without(?: an?| any| the)?|ohne|sans|sin|keine|(?:not|\w+n['’]t) (?:need|use|want)(?: an?| any| the)?)"
     r"\s+gpus?\b"
-    r"|\bgpus? (?:is |are )?not needed\b|\b(?:on|only) (?:the )?cpus?(?: only)?\b|\bcpus?[ -]only\b"
+    r"|\bgpus? (?:is |are )?not needed\b|\b(?:on|only) (?:the )?cpus?(?: only)?\b|\bcpus? (?:is|are) (?:fine"
+    r"|ok(?:ay)?|enough|all right)\b|\bcpu will do\b|\bcpus?[ -]only\b"
     r"|(?:不用|不需要|不要)\s*(?:gpu|显卡)",
     re.IGNORECASE,
 )
@@ -89,7 +90,8 @@ _SOON = (  # the first that fits
     ),
 )
 _ONCE = re.compile(
-    r"\b(?:no|not|without|don['’]?t|never|disable|turn off)\b[^.,;]{0,20}\b(?:auto(?:matic(?:ally)?)?[ -]?(?:retr(?:y"
+    r"\b(?:no|without|don['’]?t|never) (?:automatic )?(?:re-?starts?|retr(?:y|ies|ying)|re-?runs?|restarting)\b"
+    r"|\b(?:no|not|without|don['’]?t|never|disable|turn off)\b[^.,;]{0,20}\b(?:auto(?:matic(?:ally)?)?[ -]?(?:retr(?:y"
     r"|ies)|resum\w+"
     r"|restarts?)|(?:retry|resume|restart) (?:it )?(?:automatically|by itself|on its own))\b"
     r"|\bauto[_ -]?resume\s*(?:=|:|is)?\s*(?:off|false|no)\b"

@@ -33,7 +33,8 @@ _COUNTED = tuple(
 
 _EXPERIMENTS = {
     "everywhere": re.compile(
-        r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire|all of the) channel\b|\beverywhere\b"
+        r"\b(?:all|every|other) (?:the )?(?:threads?|channels?)\b|\b(?:whole|entire) team\b|\b(?:whole|entire"
+        r"|all of the) channel\b|\beverywhere\b"
         r"|\b(?:ganze[nrs]? kanal\w*|alle[nr]? threads|tout le (?:canal|salon)|tous les fils)\b"
         r"|\b(?:todo el canal|canal entero|todos los hilos)\b|整个频道|所有(?:帖子|话题|对话)",
         re.IGNORECASE,

@@ -11,7 +11,8 @@ from agent.tools.targets import QUOTE
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
-    r"\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
+    r"\bweigh(?:t|ts)?\b[^.;,]{0,30}\b(?:up|balanced)\b|\(balanced\)|\bbalance (?:them|it|the rare)\b"
+    r"|\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
     r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
     r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
     r"|类别(?:平衡|加权)"
@@ -38,13 +39,15 @@ _SPLIT_BY = re.compile(
 # The rows of one thing stay on one side.
 _TOGETHER = (
     r"\b(?:same|no|each|every|any|all|a single|one)\s+(?:\w+\s+){{0,3}}?[`\"“]?{0}[`\"”]?\b[^.;]{{0,40}}?\b"
-    r"(?:in both|both (?:sides|parts)"
+    r"(?:in both|both (?:sides|parts|halves|sets)"
     r"|on (?:one|the same) side|together|either (?:train|in)|overlap"
     r"|in (?:train|the training)[^.;]{{0,12}} and (?:in )?(?:the )?test)"
     r"|\bgroup(?:ed)?\b[^.;,]{{0,20}}?\bby\s+[`\"“]?{0}|\bgo(?:ing)? by\s+[`\"“]?{0}\b"
     r"|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"
 )
 _AS_TEXT = (
+    r"\b(?:use|read|from|with|take) (?:just |only )?(?:the )?{0}(?: line| column| text| field)? (?:only|alone)\b"
+    r"|\bonly (?:the )?{0}(?: line| column| text| field)?\b|"
     r"\btext(?:s| column)?\s*(?:is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
     r"|\b(?:from|use|using|read|reads?|only)\s+(?:the )?{0} texts?\b"
     r"|\b{0}[`\"”]?\s*(?:column )?(?:(?:is|has|holds|contains|as)\s+(?:the\s+)?)texts?\b(?! (?:length|classif))"

@@ -32,7 +32,8 @@ _NO_WISH = re.compile(
 )
 _NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
 _MULTIPLE = re.compile(
-    r"\b(?:double[ds]?|doubling|halve[ds]?|halving|twice|tripled?|(?:half|third|quarter|tenth) (?:of )?the)\b",
+    r"\b(?:double[ds]?|doubling|(?<!both )(?<!two )halve[ds]?|halving|twice|tripled?|(?:half|third|quarter"
+    r"|tenth) (?:of )?the)\b",
     re.IGNORECASE,
 )
 _VAGUE = re.compile(
@@ -47,13 +48,14 @@ _LEFT_OUT = re.compile(
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
+_READ = re.compile(r"\b(?:from|using|based on|with|reads?|has)\b[^.;]*$", re.IGNORECASE)
 _PLACE = re.compile(
     r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
 )
 _MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
 _ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
 _LATER = re.compile(
-    r"\b(?:tonight|tomorrow|over ?night|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
+    r"\b(?:tonight|tomorrow|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
     r"|ce soir|demain|esta noche|until (?:noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next \w+)"
     r"|until \d{1,2}(?::\d\d)? ?(?:am|pm|h|o['’]clock)|bis (?:mon|diens|mitt|donners|frei|sams|sonn)\w+"
     r"|jusqu['’]\w+ (?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)|hasta el \w+)\b|明天|今晚|周末",
@@ -82,9 +84,17 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
         found += _words(words, arguments)
     if tool == "clone_run" and (unwanted := left_out(asked, columns)):
         found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
+    if tool == "start_training":
+        found += [name for name in columns if "_" in name and _is_meant(name, asked) and name not in str(arguments)]
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in _LEFT_OUT.finditer(asked)]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))
+
+
+def _is_meant(column: str, asked: str) -> bool:
+    """Whether a column is named by its whole name, and not just among those that are read."""
+    at = re.search(rf"(?<!\w){re.escape(column)}(?!\w)", asked, re.IGNORECASE)
+    return at is not None and not _READ.search(asked[: at.start()])
 
 
 def _numbers(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -127,6 +137,7 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
             for name in names
             if setting_called(name) not in {*settings, *arguments, *(("epochs",) if "rounds" in settings else ())}
             and not factors_in(words)
+            and name.lower() != "round"  # “boxes round them”
         )
     if not settings_in(words) and "test_frac" not in arguments:
         yield from (said.group() for said in _VAGUE.finditer(words))

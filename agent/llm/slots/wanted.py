@@ -64,7 +64,7 @@ _ENDED = re.compile(
 )
 _TO_SOMEBODY = re.compile(
     rf"^\W*@(?!trainyard\b)(?!{FILE_NAME})[\w.-]+"
-    r"|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b)\w+ (?:to|that|about|not)\b",
+    r"|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b|it\b|the\b)\w+ (?:to|that|about|not)\b",
     re.IGNORECASE,
 )
 
