@@ -95,7 +95,7 @@ _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
     rf"|(?:would|can|could)(?! (?:you|we (?:\w+ )?{ACTS}\W+{RUN}|we please))|should|shall|may"
     r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
-    r"|^\W*priority\b[^=]*\?\s*$"
+    r"|^\W*priority\b[^=]*\?\s*$|^\W*(?:the )?others? (?:are|is|were|was|have|had)\b"
     r"|\b(?<!end )(?<!lift )(?<!undo )(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
     r"|\b(?:but|except|apart from|other than|besides)\s+(?:for\s+)?(?:r-|the|it\b|that|this|my|mine|gpu)"
     r"|\b(?:stop|kill|pause|resume|retry|restart)\s+(?:the\s+)?"

@@ -110,3 +110,18 @@ async def test_examples_fit_the_data(task: str, example: str, no_example: str) -
     assert not said.calls
     assert example in said.text
     assert no_example not in said.text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the others are first in line, as always",
+        "the live card looks fine with log scale",
+        "nobody should touch the run before noon",
+        "it was a mistake to pause it",
+        "the old context was useful",
+        "our budget for the channel was $50 last year",
+    ],
+)
+async def test_what_is_only_told_changes_nothing(words: str) -> None:
+    assert not (await reply(*planned(), user(words))).calls

@@ -49,7 +49,7 @@ _QUESTION = re.compile(
 # Who speaks of what somebody thinks, of what was, or of what may be, wants nothing done.
 _SPOKEN_OF = re.compile(
     r"\b(?:i|we|they|he|she|let (?:me|us)|let['’]s)\s(?:\w+\s)?(?:think|thought|reason)\w*"
-    r"|\b(?:not sure|maybe|perhaps|yesterday|some day|card (?:\w+ )?(?:shows|has|is|was|did))\b"
+    r"|\b(?:not sure|maybe|perhaps|yesterday|some day|card (?:\w+ )?(?:shows|looks|has|is|was|did))\b"
     r"|\bich denke\b|\bgestern\b|\bje (?:pense|réfléchis)\b|\bpienso\b|\bayer\b|\bkarte (?:zeigt|ist|war)\b|昨天|也许",
     re.IGNORECASE,
 )
