@@ -110,7 +110,8 @@ class DataReport(Value):
     `problems` are sentences that stop a run; `warnings` are sentences that people should read first.
     `target`, `suggested_task` and `suggested_target` are guesses where nobody named a target.
     `preview` holds the first rows, each cell cut at 80 characters. `effort` is how much more work the settings of a
-    planned run make than the recipe's own. `split` is what the data suggest.
+    planned run make than the recipe's own. `split` is what the data suggest. `spacing` is how far apart the rows of a
+    series are, such as “hour” or “15 minutes”, empty where they are none.
     """
 
     dataset: DatasetRef
@@ -129,3 +130,4 @@ class DataReport(Value):
     warnings: tuple[str, ...] = ()
     effort: float = 1.0
     split: Split = Split()
+    spacing: str = ""

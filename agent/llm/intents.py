@@ -5,19 +5,25 @@ more than a high probability: its verb, no word that its intent does not know, n
 """
 
 import re
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from agent.domain.errors import BadRequest
 from agent.llm.features import MASKED, TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
+from agent.llm.places import ACT, Place, Reading, in_place
 from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, meant, wish_in
-from agent.llm.slots.changes import changes_in, settings_in
+from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
 
-ACT = frozenset({"stop_run", "kill_run", "pause_run", "resume_run", "retry_run", "set_priority"})
+# Done at once too, with what is said beside the words that name them.
+_AT_ONCE = frozenset(
+    {
+        *("set_card", "prefer_model", "set_budget", "set_allowance"),
+        *("new_session", "undo_turn", "compact_session"),
+    }
+)
+SURE_AT_ONCE = 0.75
 SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.8, 0.9, 0.2, 0.9
 _IT = rf"(?:\W+{RUN}|{ENDS})"
 # Requests to act in English, whose every following word is read.
@@ -59,7 +65,7 @@ _OTHERWISE = {
     for one, verbs in _VERBS.items()
 }
 _ANY_VERB = frozenset.union(*map(frozenset, _VERBS.values())) - {"again"}
-_CLAUSES = re.compile(r"[,.;:!…](?:\s+|$)|[，。；！]|\s[-–—]+\s")
+_CLAUSES = re.compile(r"[,.;:!?…](?:\s+|$)|[，。；！？]|\s[-–—]+\s|\s(?=(?:so|but|because)\s)")
 _NO_GAIN = re.compile(
     r"\b(?:we|i|nobody) (?:don['’]?t|do not|no longer|doesn['’]?t)? ?needs? (?:the|this|that|it)\b[^,.;]*"
     r"|\bwir brauchen [^,.;]*nicht mehr\b"
@@ -74,6 +80,8 @@ _NO_GAIN = re.compile(
 _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
 # What a sentence before an act must not speak of.
 _NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
+_TOLD_IF = frozenset({"if", "later", "said"})
+_FORBIDDEN = re.compile(NOT_DONE, re.IGNORECASE)
 _RATHER = re.compile(
     rf"{NOT_DONE}[^,;.!?]*?(?:[,;.!]\s*|\s+(?=but|just|rather))(?:(?:but|just|only|rather|instead"
     rf"|please)\W+)*(?P<wish>.+?)(?:\W+instead)?\W*$",
@@ -82,25 +90,12 @@ _RATHER = re.compile(
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 _ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversation says the one that is meant
 PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
-_ONCE_MORE = frozenset({"again", "clone_run"})
-_OF_A_RUN = frozenset(
-    {
-        *("run_status", "run_logs", "run_metrics", "run_chart", "run_results", "run_checkpoints", "run_attempts"),
-        *("run_script", "list_runs", "list_queue", "list_experiments", "compare_runs", "serve_model", "evaluate_model"),
-        *("download_artifact", "update_script", "predict_as_job", "serving_token", "list_hosts", *ACT),
-    }
-)
-_OF_NO_DATA = frozenset(
-    {"set_budget", "set_allowance", "set_card", "prefer_model", "show_budget", "list_models", "show_cost"}
-)
-# How much more or less often a thing is meant where a file came and no run is known, and where settings are stated.
-_WITHOUT_A_RUN, _UNKNOWN_MODEL, _WITH_A_FILE, _STATED = 0.1, 0.4, 3.0, 4.0
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
     rf"|(?:would|can|could)(?! (?:you|we (?:\w+ )?{ACTS}\W+{RUN}|we please))|should|shall|may"
     r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
-    r"|^\W*priority\b[^=]*\?\s*$"
+    r"|^\W*priority\b[^=]*\?\s*$|^\W*(?:the )?others? (?:are|is|were|was|have|had)\b"
     r"|\b(?<!end )(?<!lift )(?<!undo )(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
     r"|\b(?:but|except|apart from|other than|besides)\s+(?:for\s+)?(?:r-|the|it\b|that|this|my|mine|gpu)"
     r"|\b(?:stop|kill|pause|resume|retry|restart)\s+(?:the\s+)?"
@@ -114,22 +109,7 @@ _POLITE = re.compile(
 )
 
 
-class Place(NamedTuple):
-    """Where a request is made: whether files came with it, whether runs were started, the columns of the data."""
-
-    with_file: bool = False
-    has_runs: bool = True
-    columns: tuple[str, ...] = ()
-
-
 _ANYWHERE = Place()
-
-
-class Reading(NamedTuple):
-    """An intent, and how probable it is."""
-
-    intent: str
-    chance: float
 
 
 class Decision(NamedTuple):
@@ -181,7 +161,7 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if not re.search(r"\w", asked):
         return Decision("inspect_dataset" if place.with_file else None)
     asked = in_figures(asked, keep=place.columns)
-    found = _in_place(readings(masked(asked, place.columns)), place, asked)
+    found = in_place(readings(masked(asked, place.columns)), place, asked)
     best = found[0]
     if is_to_somebody(asked):
         return Decision(None)
@@ -193,7 +173,8 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if best.intent in PLANNED and not (is_wished(asked) and (best.intent != "serve_model" or is_begun(asked))):
         return Decision(None)
     alike = {best.intent, found[1].intent} in _ALIKE
-    if best.chance + (found[1].chance if alike else 0.0) >= SURE:
+    sure = best.chance + (found[1].chance if alike else 0.0)
+    if sure >= (SURE_AT_ONCE if best.intent in _AT_ONCE else SURE):
         return Decision(None if best.intent == "none" else best.intent)
     return _between(found)
 
@@ -203,37 +184,6 @@ def _checked(act: str, wish: str, place: Place) -> Decision:
     if act in PLANNED and not is_wished(wish):
         return Decision(None)
     return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
-
-
-def _in_place(found: list[Reading], place: Place, asked: str) -> list[Reading]:
-    """The readings by what can be meant here: without a run nothing is done again, and few ask about one."""
-    if not place.with_file:
-        return found if not place.has_runs else _weighed(found, {"again": _STATED} if states_settings(asked) else {})
-    if place.has_runs:
-        return found
-    weights = dict.fromkeys(_OF_A_RUN | _OF_NO_DATA, _WITHOUT_A_RUN) | dict.fromkeys(ACT, 0.0)
-    spoken = set(concepts(masked(asked, place.columns)))
-    looks = "look" in spoken and not spoken & {"train", "target", "predict", "estimate"}
-    weights["predict"] = _UNKNOWN_MODEL
-    weights["train"] = (1.0 if looks else _WITH_A_FILE) * (_STATED if states_settings(asked) else 1.0)
-    joined = sum(one.chance for one in found if one.intent in {"train", *_ONCE_MORE})
-    rest = [one for one in found if one.intent not in {"train", *_ONCE_MORE}]
-    return _weighed([*rest, Reading("train", joined)], weights)
-
-
-def _weighed(found: list[Reading], weights: Mapping[str, float]) -> list[Reading]:
-    """The readings by how often each is meant, beside what the words say."""
-    chances = {one.intent: one.chance * weights.get(one.intent, 1.0) for one in found}
-    whole = sum(chances.values())
-    return sorted((Reading(name, chance / whole) for name, chance in chances.items()), key=lambda one: -one.chance)
-
-
-def states_settings(asked: str) -> bool:
-    """Whether numbers of a training are stated."""
-    try:
-        return bool(settings_in(asked))
-    except BadRequest:
-        return True
 
 
 def _refused(asked: str, columns: tuple[str, ...]) -> bool:
@@ -265,9 +215,9 @@ def _act_at_the_end(asked: str) -> str | None:
 
 def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
+    asked = _wishing_clause(_wishing_part(asked), best.intent)
     if _NO_WISH.search(asked):
         return Decision(None)
-    asked = _wishing_part(asked)
     said = _POLITE.sub(" ", masked(wish_in(asked)))
     spoken = set(concepts(said))
     if spoken & _FORBIDS:
@@ -291,6 +241,19 @@ def _wishing_part(asked: str) -> str:
     told = set().union(*(words for at, words in enumerate(spoken) if at not in wishing))
     alone = len(clauses) > 1 and len(wishing) == 1 and not told & _NOT_TOLD and "?" not in asked
     return clauses[wishing[0]] if alone else asked
+
+
+def _wishing_clause(asked: str, intent: str) -> str:
+    """The only clause that asks for an act, where the others just tell something; else all of it."""
+    clauses = [clause for clause in _CLAUSES.split(asked) if re.search(r"\w", clause)]
+    wishes = [readings(masked(clause))[0] for clause in clauses]
+    asking = [at for at, one in enumerate(wishes) if one.intent == intent and one.chance >= SURE_TO_ACT]
+    if len(asking) != 1 or len(clauses) < 2:
+        return asked
+    told = [clause for at, clause in enumerate(clauses) if at not in asking]
+    otherwise = any(wishes[at].intent in ACT for at in range(len(clauses)) if at not in asking)
+    forbids = any(_TOLD_IF & set(concepts(masked(clause))) or _FORBIDDEN.match(clause) for clause in told)
+    return asked if otherwise or forbids else clauses[asking[0]]
 
 
 def _is_harmless(unknown: set[str]) -> bool:

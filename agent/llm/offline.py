@@ -9,8 +9,20 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
-from agent.llm.intents import ACT, wish_to_act
-from agent.llm.requests.asked import Request, columns_of, last_plan, newest, ran_program, ranked, request_of, started
+from agent.llm.features import concepts, masked
+from agent.llm.intents import wish_to_act
+from agent.llm.places import ACT
+from agent.llm.requests.asked import (
+    Request,
+    columns_of,
+    last_plan,
+    newest,
+    ran_program,
+    ranked,
+    report_of,
+    request_of,
+    started,
+)
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
 from agent.llm.requests.meant import decided, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
@@ -19,7 +31,6 @@ from agent.llm.requests.words import (
     NEITHER,
     NO_PLAN,
     NOT_DECIDED,
-    NOT_READ,
     NOT_UNDERSTOOD,
     NOTHING_NEW,
     NOTHING_TO_ADD,
@@ -27,21 +38,25 @@ from agent.llm.requests.words import (
     WHICH_RUN,
     call,
     examples,
+    not_read,
     say,
     which,
 )
+from agent.llm.slots.changes import changes_in
 from agent.llm.slots.conversations import other_conversation
-from agent.llm.slots.files import file_named
+from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.replacements import replacement_in
 from agent.llm.slots.runs import means_all, run_to_act_on, runs_in, wants_best
-from agent.llm.slots.settings import horizon_in, text_in
+from agent.llm.slots.settings import text_in
 from agent.llm.slots.unread import unread
 from agent.llm.slots.wishes import WISHES
-from agent.ports import ModelMessage, ModelReply, Role, ToolSchema
+from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from agent.tools.targets import values_in
 
 _APPROVES = re.compile(r"^\W*(?:approved?|yes|reject(?:ed)?)\b", re.IGNORECASE)
+_NO_SETTING = re.compile(r"There is no setting “([^”]+)”\.")
+_WITHOUT_IT = "So this is the plan without it."
 _OF_ONE_RUN = frozenset(
     {
         *("serve_model", "evaluate_model", "predict_as_job", "download_artifact", "clone_run"),
@@ -77,9 +92,9 @@ class OfflinePlanner:
 
 def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The reply, unless the request says something that its call does not hold: that is asked for, and not dropped."""
-    for one in reply.calls:
+    for one in () if reply.text.endswith(_WITHOUT_IT) else reply.calls:
         if missed := unread(one.name, json.loads(one.arguments), asked.words, columns_of(messages)):
-            return say(NOT_READ.format(missed))
+            return not_read(missed, report_of(messages))
         if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
             return say(NOTHING_NEW)
     return reply
@@ -110,7 +125,7 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
         case "predict":
             return _predict(asked, messages, run_id)
         case "inspect_dataset":
-            return call("inspect_dataset", file=asked.file or file_named(asked.words))
+            return call("inspect_dataset", file=asked.file)
         case "update_script" if swap := replacement_in(asked.said):
             return call("update_script", run=run_id, replace=(swap,))
         case str() if intent in ACT and means_all(asked.words) and len(started(messages)) > 1:
@@ -126,7 +141,9 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
                 else asked.words
             )
             run_id = run_to_act_on(words) if intent in ACT else run_id
-            return call(intent, **run_arguments(intent, words, run_id, messages))
+            return call(intent, **run_arguments(intent, words, run_id, messages, came=asked.file))
+        case "cannot" if {"delete", "erase"} & set(concepts(masked(asked.words))):
+            return say(TALK["delete"])
         case talk:
             return say(TALK.get(talk or "") or NOT_UNDERSTOOD + examples(messages))
 
@@ -135,13 +152,15 @@ def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | Non
     text = None if asked.file else text_in(asked.words)
     row = {} if asked.file or text else values_in(asked.words, columns_of(messages))
     rows = (row,) if row else ()
-    return call("predict", run=run_id, file=asked.file, horizon=horizon_in(asked.words), text=text, rows=rows)
+    span, spacing = ahead_in(asked.words), str(report_of(messages).get("spacing") or grain_in(asked.words))
+    horizon = (steps_of(span, spacing) or span.number) if span else None
+    return call("predict", run=run_id, file=asked.file, horizon=horizon, text=text, rows=rows)
 
 
 def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     answer = json.loads(messages[-1].text)
     if "error" in answer:
-        return say(answer["error"])
+        return _without_refused(asked, messages, str(answer["error"])) or say(answer["error"])
     tool = _tool_of(messages)
     if tool == "fetch_data":
         is_known = program_in(asked) is not None or wanted(asked, messages) is not None
@@ -156,7 +175,27 @@ def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     return say(answer.get("text") or "Done.")
 
 
+def _without_refused(asked: Request, messages: Sequence[ModelMessage], error: str) -> ModelReply | None:
+    """The plan without a setting that its recipe does not have, where the request says more than that one."""
+    refused, last = _NO_SETTING.match(error), _call_of(messages)
+    if refused is None or last is None or last.name not in {"start_training", "clone_run"}:
+        return None
+    arguments = json.loads(last.arguments)
+    said = changes_in(asked.words)
+    others = {*(said.pop("settings", None) or {}), *said} - {refused[1]}
+    if refused[1] not in (arguments.get("settings") or {}) or not (others or wanted(asked, messages) == "train"):
+        return None
+    del arguments["settings"][refused[1]]
+    return call(last.name, f"{refused.group().strip()} {_WITHOUT_IT}", **arguments)
+
+
 def _tool_of(messages: Sequence[ModelMessage]) -> str:
     """The tool whose answer is the last message."""
+    last = _call_of(messages)
+    return last.name if last else ""
+
+
+def _call_of(messages: Sequence[ModelMessage]) -> ToolCall | None:
+    """The call whose answer is the last message."""
     calls = (call for said in reversed(messages) for call in said.calls)
-    return next((call.name for call in calls if call.id == messages[-1].call_id), "")
+    return next((call for call in calls if call.id == messages[-1].call_id), None)

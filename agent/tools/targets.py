@@ -48,7 +48,7 @@ _NAMED = re.compile(
     r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )"
     r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)\b|目标列?)\s*(?:column\s*)?"
     r"(?:(?:(?:is|heißt|s['’]appelle|se llama) ?(?:named|called)?|named|called|should be|ist|est|es)\b|=|:|是"
-    r"|叫)?\s*([A-Za-z_](?:[\w.\-]*\w)?)",
+    r"|叫)?\s*([^\W\d\u3400-\u9fff](?:[\w.\-]*\w)?)",
     re.IGNORECASE,
 )
 # What stands behind a column, or before it, that is declared the target.
@@ -135,6 +135,7 @@ _VALUE = re.compile(
     r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|，|-?>|→|\?|？|\band\b|$)))",
     re.IGNORECASE,
 )
+_YEARS_OLD = re.compile(r"\b(\d{1,3})[ -]years?[ -]old\b", re.IGNORECASE)
 _WORD = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
 _CLOSE = 0.8  # how alike two words must be to count as one (visit, visited)
 
@@ -197,9 +198,19 @@ def values_in(asked: str, names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in names:
         at = re.search(rf"(?<!{_WORD})\b{re.escape(name)}(?=\s*=)", asked, re.IGNORECASE) or _spoken(name, asked)
+        at = at or _part_spoken(name, asked, names)
         if at and (said := _VALUE.match(asked, at.end())):
             found[name] = next(filter(None, said.groups()))
+        elif name.lower() == "age" and (old := _YEARS_OLD.search(asked)):
+            found[name] = old.group(1)
     return found
+
+
+def _part_spoken(name: str, words: str, names: Sequence[str]) -> re.Match[str] | None:
+    """Where a word of a column's name stands that no other column has, such as “fee” of monthly_fee."""
+    others = {word for other in names if other != name for word in _tokens(other.replace("_", " "))}
+    parts = [part for part in _tokens(name.replace("_", " ")) if part not in others and len(part) > 2]
+    return next((at for part in parts if (at := _spoken(part, words))), None) if "_" in name else None
 
 
 def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:

@@ -328,7 +328,7 @@ async def test_several_open_questions_are_told_apart(harness: Harness) -> None:
         assert all(one.digest for one in card.buttons)
         said_of = [line for line in card.body.splitlines() if line.startswith("- ")]
         assert said_of[0].startswith(f"- `{first}` **Train {run.id} again with changes?** Cost: ")
-        assert ("seed 1" in said_of[0], "seed 2" in said_of[1], "Network" in card.body) == (True, True, False)
+        assert ("Seed: 1" in said_of[0], "Seed: 2" in said_of[1], "Network" in card.body) == (True, True, False)
         assert harness.fleet.launched[1:] == []
         await stage.tells(f"approve {second}")
         await harness.until(lambda: len(harness.fleet.launched) == 2)

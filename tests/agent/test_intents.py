@@ -8,7 +8,8 @@ import pytest
 
 from agent.domain.errors import BadRequest
 from agent.llm.features import WEIGHTS, masked
-from agent.llm.intents import ACT, PLANNED, Place, decide, readings
+from agent.llm.intents import PLANNED, decide, readings
+from agent.llm.places import ACT, Place
 from agent.llm.requests.trainings import task_in
 from agent.llm.requests.words import TYPED
 from agent.llm.slots.changes import settings_in

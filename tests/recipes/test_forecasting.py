@@ -123,7 +123,8 @@ def test_columns_that_say_together_when_are_one_series(header: str, row: str, un
     many = read(tmp_path, text)
     assert (len(many.series), many.rhythm.unit, many.unused) == (1, unit, [])
     assert f"The moments are read from {' and '.join(header.split(',')[:2])}." in many.said
-    assert audit(table_of(tmp_path, text))["suggested_task"] == "time_series_forecasting"
+    report = audit(table_of(tmp_path, text))
+    assert (report["suggested_task"], report["spacing"]) == ("time_series_forecasting", unit)
 
 
 def test_the_only_number_beside_moments_is_what_is_forecast(tmp_path: Path) -> None:

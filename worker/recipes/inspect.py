@@ -79,6 +79,7 @@ def audit(
         "warnings": list(dict.fromkeys(warnings)),
         "effort": work,
         "split": asdict(way),
+        "spacing": recipe.spacing(table, guess) if guess and hasattr(recipe, "spacing") else "",
     }
 
 

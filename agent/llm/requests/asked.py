@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from agent.domain.sources import address_in
 from agent.llm.slots.changes import with_sums
-from agent.llm.slots.files import file_in
+from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.runs import by_id, by_rank, runs_in
@@ -28,8 +28,8 @@ class Request(NamedTuple):
 
     @property
     def file(self) -> str | None:
-        """The one of its files that is named, or the first."""
-        return file_in(self.words, self.files) or next(iter(self.files), None)
+        """The one of its files that is named, or another one that it names, or the first of its own."""
+        return file_in(self.words, self.files) or file_named(self.words) or next(iter(self.files), None)
 
 
 def newest(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage]:
@@ -90,6 +90,14 @@ def columns_of(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
         if said.role is Role.TOOL and '"columns"' in said.text:
             return tuple(str(column["name"]) for column in as_object(said.text).get("columns", ()) if "name" in column)
     return ()
+
+
+def report_of(messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """The report on the data that were looked at last; empty without one."""
+    answers = (
+        as_object(said.text) for said in reversed(messages) if said.role is Role.TOOL and '"columns"' in said.text
+    )
+    return next((answer for answer in answers if "columns" in answer), {})
 
 
 def offered(messages: Sequence[ModelMessage]) -> str | None:

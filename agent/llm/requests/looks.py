@@ -44,8 +44,10 @@ _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[ModelMessage]) -> dict[str, Any]:
-    """The arguments of a tool about runs, as far as the person said them."""
+def run_arguments(
+    tool: str, asked: str, run_id: str | None, messages: Sequence[ModelMessage], *, came: str | None = None
+) -> dict[str, Any]:
+    """The arguments of a tool about runs, as far as the person said them; `came` is the file that came with it."""
     match tool:
         case _ if tool in _OF_NO_RUN:
             return _OF_NO_RUN[tool](asked)
@@ -62,7 +64,7 @@ def run_arguments(tool: str, asked: str, run_id: str | None, messages: Sequence[
         case "serve_model":
             return {"run": run_id, **place_in(asked, {})}
         case "evaluate_model" | "predict_as_job":
-            file = file_named(asked)
+            file = file_named(asked) or came
             return {"run": run_id, "file": file, **place_in(asked, {}, file or "")}
         case "run_logs" | "run_metrics" | "run_script" | "run_chart" | "run_results" | "set_card":
             return {"run": run_id, **_SAID_OF[tool](asked)}

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from agent.llm.intents import Decision, Place, decide, states_settings
+from agent.llm.intents import Decision, decide
+from agent.llm.places import Place, states_settings
 from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program
 from agent.llm.slots.limits import place_said
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, text_in
 from agent.ports import ModelMessage
-from agent.tools.targets import names_a_target, values_in
+from agent.tools.targets import names_a_target, quoted_target, values_in
 
 _TO_TRAIN = re.compile(
     r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n"
@@ -28,7 +29,8 @@ _BESIDES = re.compile(
     re.IGNORECASE,
 )
 _REPEATS = re.compile(
-    r"\b(?:re(?:train|do|start|launch)\w*|wiederhol\w*|erneut|neu|refais\w*|relance\w*|recommence\w*|rep[ií]te\w*"
+    r"\b(?:re(?:train|do|start|launch|produc|plicat|peat)\w*|exactly|identical\w*|no changes|wiederhol\w*|erneut"
+    r"|neu|refais\w*|relance\w*|recommence\w*|rep[ií]te\w*"
     r"|vuelve)\b|重新",
     re.IGNORECASE,
 )
@@ -50,9 +52,10 @@ def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
 
 
 def repeats(asked: Request) -> bool:
-    """Whether the same is wanted once more, and nothing otherwise."""
+    """Whether the same is wanted once more and nothing otherwise, or the whole request is said again."""
     once_more = ONCE_MORE.search(asked.words) or _REPEATS.search(asked.words)
-    return bool(once_more) and not _BESIDES.search(asked.words)
+    whole = _TRAIN_WORD.search(asked.words) and names_a_target(asked.words)
+    return bool(once_more or whole) and not _BESIDES.search(asked.words)
 
 
 def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> str | None:
@@ -62,7 +65,7 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "train" and not asked.files and before and ONCE_MORE.search(asked.words):
         intent = "again"
     if intent == "again":
-        return _again_or_anew(asked, messages)
+        return "train" if _names_other_data(asked, messages) else _again_or_anew(asked, messages)
     if intent == "yes":
         return "yes" if offered(messages) is not None else None
     if intent in {"train", "predict"} and before:
@@ -70,6 +73,12 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _names_other_data(asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether a file is named that is not the last plan's, and what to predict of it."""
+    other = asked.file is not None and asked.file != last_plan(messages).get("file")
+    return other and bool(quoted_target(asked.words) or names_a_target(asked.words))
 
 
 def _again_or_anew(asked: Request, messages: Sequence[ModelMessage]) -> str | None:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from agent.llm.requests.asked import Request, ran_program
-from agent.llm.requests.meant import ONCE_MORE
+from agent.llm.requests.asked import Request, last_plan, ran_program
+from agent.llm.requests.meant import ONCE_MORE, wanted
 from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.environment import environment_in, without_environment
 from agent.llm.slots.files import DATA_FILE
-from agent.llm.slots.limits import reach_said
+from agent.llm.slots.limits import place_said, reach_said, soon_in
+from agent.llm.slots.wanted import is_wished
 from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 
@@ -26,7 +27,8 @@ _RUN_IT = re.compile(
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _COMMAND_LINE = re.compile(
-    r"(?<=\s)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|auf|mit|und|sur|avec|et|en|con|y)\s)\S*[^\s,;])*"
+    r"(?:(?<=\s)|^)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|auf|mit|und|sur|avec|et|en|con"
+    r"|y)\s)\S*[^\s,;])*"
 )
 _MEND = re.compile(
     r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script|skript|stattdessen|nimm|ersetze"
@@ -37,6 +39,17 @@ _MEND = re.compile(
     re.IGNORECASE,
 )
 
+# Beside the run that there is, not into it.
+_APART = re.compile(
+    r"\b(?:separate|own|another|second|new) (?:job|run|training|experiment)\b|\bseparately\b"
+    r"|\b(?:do(?:n['’]t| not)|without) (?:touch|chang|replac|stopp?)\w*\b",
+    re.IGNORECASE,
+)
+_MINE = re.compile(
+    r"\b(?:use|take|with) (?:my|our|this|the attached) (?:own )?(?:code|script|program)\b", re.IGNORECASE
+)
+_LIKE_RUNNING = frozenset({"train", "again", "retry_run", "resume_run", "predict_as_job"})
+
 
 def about_program(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply | None:
     """What is to be done with a program that is named, or with the newest one; None where none is meant."""
@@ -44,7 +57,7 @@ def about_program(asked: Request, messages: Sequence[ModelMessage], run_id: str 
     once_more = ONCE_MORE.search(asked.words) and not asked.files and ran_program(messages)
     if once_more and (program is not None or _COMMAND_LINE.search(asked.said)):
         return program_again(asked, run_id)
-    return None if program is None else _with_program(asked, program, run_id)
+    return None if program is None else _with_program(asked, program, run_id, messages)
 
 
 def program_in(asked: Request) -> str | None:
@@ -54,14 +67,17 @@ def program_in(asked: Request) -> str | None:
     named = _PROGRAM.search(asked.words)
     if named and _IMAGES.search(asked.words) and named.group(1).lower().endswith(".zip"):
         return None
-    return str(named.group(1)) if named and _RUN_IT.search(asked.words) else None
+    return str(named.group(1)) if named and _RUN_IT.search(_PROGRAM.sub(" ", asked.words)) else None
 
 
-def _with_program(asked: Request, program: str, run_id: str | None) -> ModelReply:
+def _with_program(asked: Request, program: str, run_id: str | None, messages: Sequence[ModelMessage]) -> ModelReply:
     """Run it, or give it to a run that there is."""
     words = asked.words
-    runs_it = _RUN_IT.search(_PROGRAM.sub(" ", words))
-    if program.endswith(".py") and (run_id or (_MEND.search(words) and not runs_it)):
+    runs_it = _is_to_run(asked, messages)
+    has_runs = bool(run_id or last_plan(messages)) or ran_program(messages)
+    says_so = _MEND.search(words) or wanted(asked, messages) == "update_script"
+    mends = run_id or (says_so and not _RUN_IT.search(_PROGRAM.sub(" ", words)))
+    if program.endswith(".py") and has_runs and mends and not _APART.search(words):
         return call("update_script", run=run_id, file=program)
     if not runs_it:
         return say(
@@ -85,8 +101,22 @@ def _with_program(asked: Request, program: str, run_id: str | None) -> ModelRepl
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
         environment=environment_in(words[: line.start()] if line else words),
+        priority=soon_in(rest),
         **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine", "network", "auto_resume")},
     )
+
+
+def _is_to_run(asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether a program is to be run: that is said, or how, or it is what the words are most like."""
+    words = _PROGRAM.sub(" ", asked.words)
+    if not is_wished(words):
+        return False
+    if _APART.search(words) or _MINE.search(words):
+        return True
+    line = _COMMAND_LINE.search(words)
+    rest = words.replace(line.group(), " ") if line else words
+    how = line or place_said(rest) or environment_in(rest) or reach_said(rest)
+    return bool(_RUN_IT.search(words) or how) or wanted(asked, messages) in _LIKE_RUNNING
 
 
 def program_again(asked: Request, run_id: str | None) -> ModelReply:

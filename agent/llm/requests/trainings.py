@@ -6,25 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from agent.domain.tasks import TASKS, Answer, Task
-from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, offered
+from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, offered, report_of
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
-from agent.llm.requests.words import NOT_READ, call, say
+from agent.llm.requests.words import call, not_read, say
 from agent.llm.slots.changes import HAN, all_said, changes_in, settings_in
-from agent.llm.slots.files import file_in, file_named
+from agent.llm.slots.files import file_in
+from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.limits import reach_said, soon_in
 from agent.llm.slots.models import choices_in, model_in
 from agent.llm.slots.names import setting_called
 from agent.llm.slots.numbers import factors_in
-from agent.llm.slots.settings import (
-    clusters_in,
-    held_out_in,
-    horizon_in,
-    span_in,
-    split_in,
-    text_column_in,
-    weights_in,
-)
+from agent.llm.slots.settings import clusters_in, held_out_in, split_in, text_column_in, weights_in
 from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
 from agent.tools.targets import left_out, quoted_target, said_to_predict, target_in
@@ -37,6 +30,10 @@ _OTHER_DATA = re.compile(
 )
 _NO_OTHER_DATA = "I have no other data here. Attach the file, or give its address, and say it once more."
 _WHICH_FILE = "Which file should I learn from, and which of its columns should I predict? The files: {}."
+_EACH_STEP = (
+    "I take “{}” as {} steps of the data, since I do not know how far apart its rows are. If a row is no {}, say how "
+    "many rows, such as “horizon 48”."
+)
 _LETTER = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
 _MOST_NAMED = 40  # columns
 
@@ -44,21 +41,27 @@ _MOST_NAMED = 40  # columns
 def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """Look at the data of a training; what nobody could read of the request is asked for at once."""
     if missed := unread("start_training", _all_read(asked.words), asked.words, columns_of(messages)):
-        return say(NOT_READ.format(missed))
+        return not_read(missed, report_of(messages) if not asked.file else {})
     task = task_in(asked.words, has_text=True)
     target = quoted_target(asked.words)
-    file, first = asked.file or file_named(asked.words), "I look at the data first."
+    file, first = asked.file, "I look at the data first."
     if task and not TASKS[task].asks_for_target:
         return call("inspect_dataset", first, file=file, target=target if TASKS[task].needs_target else None, task=task)
+    task = task if task and TASKS[task].answer is Answer.SERIES else None  # only then it is said how far apart they are
     target = target or offered(messages)
-    return call("inspect_dataset", first, file=file, target=target, about=None if target else asked.said[:_MOST_ABOUT])
+    about = None if target else asked.said[:_MOST_ABOUT]
+    return call("inspect_dataset", first, file=file, target=target, about=about, task=task)
 
 
 def _all_read(asked: str) -> dict[str, Any]:
     """All that any reader takes of a request, whatever the data are. Raises: BadRequest."""
     settings: dict[str, Any] = {**settings_in(asked), **clusters_in(asked), **choices_in(asked), **weights_in(asked)}
     settings |= dict.fromkeys(map(setting_called, factors_in(asked)), 0)
-    share = {"horizon": horizon_in(asked), "seed": settings.get("seed"), "test_frac": held_out_in(asked)}
+    share = {
+        "horizon": span.number if (span := ahead_in(asked)) else None,
+        "seed": settings.get("seed"),
+        "test_frac": held_out_in(asked),
+    }
     left = left_out(asked) or ("?",)  # which columns there are is not known yet
     return {**changes_in(asked), **share, "settings": settings, "drop_columns": left}
 
@@ -89,10 +92,13 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     file = str(report.get("dataset", {}).get("name"))
     record = TASKS[task or report.get("suggested_task") or "tabular_classification"]
     settings = _settings(asked, before, record)
+    told = "" if before or intent == "yes" else words
+    if record.answer is Answer.SERIES:
+        told = " ".join(filter(None, (told, _look_ahead(settings, asked, report))))
     seed = settings.pop("seed", before.get("seed"))
     return call(
         "start_training",
-        "" if before or intent == "yes" else words,
+        told,
         file=file,
         target=target,
         task=task,
@@ -111,8 +117,10 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
 def _task_for(asked: str, report: dict[str, Any]) -> str | None:
     """The task type that is named; where it learns from other data than there are, the one that these suggest."""
     task, suggested = task_in(asked, has_text=bool(report.get("text_column"))), report.get("suggested_task")
-    if task is None and horizon_in(asked) and _names(report, "datetime"):
+    if task is None and ahead_in(asked) and _names(report, "datetime"):
         return "time_series_forecasting" if report.get("suggested_target") in _names(report, "number") else None
+    if task is None and suggested in {None, "tabular_classification"} and report.get("text_column") and model_in(asked):
+        return "text_classification"  # only that begins with a language model
     return suggested if task and suggested and TASKS[task].data != TASKS[suggested].data else task
 
 
@@ -144,15 +152,28 @@ def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
     settings = known | settings_in(asked) | multiplied(asked, known)
     if before and settings == known:
         all_said(asked)
-    if task.answer is Answer.SERIES:
-        horizon = horizon_in(asked) or span_in(asked) or settings.pop("max_steps", None)  # “13 steps” are ahead
-        settings |= {"horizon": horizon} if horizon else {}
     if task.warm == ("transformers",):
         settings |= model_in(asked)
     if task.unit == "boosting round" and "epochs" in settings and HAN.search(asked):
         settings["rounds"] = settings.pop("epochs")  # one word for both in Chinese
     own = _OF_ANSWER.get(task.answer)
     return settings | own(asked) if own else settings
+
+
+def _look_ahead(settings: dict[str, Any], asked: str, report: dict[str, Any]) -> str:
+    """Set the horizon of a forecast to the rows that were asked for; what to say where it is unsure how many they are.
+
+    Raises:
+        BadRequest: they are less than one row.
+    """
+    span = ahead_in(asked, of_series=True)
+    if span is None:
+        if ahead := settings.pop("max_steps", None):  # “13 steps” are ahead
+            settings["horizon"] = ahead
+        return ""
+    steps = steps_of(span, str(report.get("spacing") or grain_in(asked)))
+    settings["horizon"] = steps or span.number
+    return "" if steps else _EACH_STEP.format(span.shown, span.number, span.unit)
 
 
 _OF_ANSWER: dict[Answer, Callable[[str], dict[str, Any]]] = {

@@ -1,10 +1,11 @@
 """What the planner without a model says, and how it calls a tool. Knows no request."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.domain.ids import new_ulid
+from agent.domain.tasks import TASKS, Answer
 from agent.llm.slots.runs import runs_in
 from agent.ports import OFFLINE, ModelMessage, ModelReply, ToolCall
 
@@ -34,6 +35,10 @@ TALK = {
     "update_script": (
         "I change a script by a whole new one: attach the new `train.py` and say “update r-abc123 with this script”. "
         "`script` shows the one that it has."
+    ),
+    "delete": (
+        "I delete no files, runs or words of others. `forget me` deletes what you said yourself, and `new` starts "
+        "afresh without what was said here."
     ),
     "cannot": f"I cannot do that yet. I know:\n{UNDERSTANDS}",
 }
@@ -70,13 +75,14 @@ TYPED = {  # how each reading is said in words that are read as nothing else
     "prefer_model": "switch the language model",
     "help": "help",
 }
+_FITS = {Answer.SERIES: "horizon 24", Answer.CLUSTER: "5 groups"}
 NEITHER = "something else"
 NOT_DECIDED = (
     "That answered my question, so nothing was approved or rejected. Say it once more, or press the card's button."
 )
-NOT_READ = (
-    "I did not understand {}, so nothing was planned or shown without it. Say it in other words, such as “epochs 20”, "
-    "“for 3 hours” or “without the column age”, or leave it out."
+_NOT_READ = (
+    "I did not understand {}, so nothing was planned or shown without it. Say it in other words, such as {}, or leave "
+    "it out."
 )
 NOTHING_NEW = (
     "I did not understand what should be otherwise than in the last plan, so nothing was planned. Say “again”, or a "
@@ -100,6 +106,18 @@ def say(text: str) -> ModelReply:
 def call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
     said = {key: value for key, value in arguments.items() if value not in (None, {}, ())}
     return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), OFFLINE)
+
+
+def not_read(missed: str, report: Mapping[str, Any]) -> ModelReply:
+    """Ask for what nobody could read of a request, with examples that fit the data that were looked at last."""
+    task = TASKS.get(report.get("suggested_task") or "")
+    column = next(
+        (one["name"] for one in report.get("columns", ()) if one["name"] != report.get("suggested_target")), ""
+    )
+    boosts = task is None or task.unit == "boosting round"
+    setting = "rounds 200" if boosts or task is None else _FITS.get(task.answer, "epochs 20")
+    ways = ", ".join((f"“{setting}”", *((f"“without the column {column}”",) if column and boosts else ())))
+    return say(_NOT_READ.format(missed, f"{ways} or “for 3 hours”"))
 
 
 def which(between: Sequence[str], run_id: str | None) -> ModelReply:

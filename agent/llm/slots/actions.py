@@ -14,7 +14,8 @@ from agent.llm.slots import names
 ASKED = r"^\W*(?:(?:please|now|ok(?:ay)?|so|and|then|hi|hello|hey|(?:can|could|would|will) you|let us|let's)\W+)*"
 RUN = (
     r"(?:(?:it|(?:that|this)(?: one)?|everything)\b(?! from)"
-    r"|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model|experiment)\b|r-[0-9a-z]{6}\b)"
+    r"|(?:(?:the|my|this|that)\s+)?(?:runs?|training|jobs?|model|experiment)\b|r-[0-9a-z]{6}\b"
+    r"|the (?:paused|failed|crashed|stopped|running|last|current) (?:one|run|job|training)\b)"
 )
 ACTS = r"(?:stop|cancel|abort|end|kill|pause|hold|resume|unpause|continue|retry|restart|clone|copy|duplicate)"
 NOT_DONE = rf"{ASKED}(?:don['’]?t|do not|never)\s+(?:ever\s+)?{ACTS}\b"
@@ -68,7 +69,8 @@ _TELLS = re.compile(
     r"(?:(?:and|but|so|then)\s+)?(?:because|since|as|due to|it|its|it['’]s|there|i|we|they|you|that|this(?! time)|my"
     r"|our|failed|crashed|died|stopped|hung|diverged|overfitted|interrupted|fixed|ran|went|got|lost"
     r"|some(?:one|body)|no(?:body| one)|people"
-    rf"|the(?!\s+{NAME}))\b|(?!(?:the\s+)?{NAME}|(?:with |on )?\d+\s*gpus?\b).*\b(?:is|are|was|were|has|had|have)\b"
+    rf"|the(?!\s+{NAME}))\b|(?!(?:(?:but|and|just|please)\s+)*(?:(?:the\s+)?{NAME}|(?:with |on )?\d+\s*gpus?\b"
+    r"|have (?:it|this|that|the)\b)).*\b(?:is|are|was|were|has|had|have)\b"
     r"|.*\b(?:at|in|after|around|during|since) (?:the )?(?:\S+ )?(?:steps?|epochs?|rounds?)\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -143,20 +145,22 @@ _NOT = re.compile(
 _BEYOND = re.compile(r"\b(below|above|under|over)\s+normal\b", re.IGNORECASE)
 _UP = re.compile(
     r"\b(?:up|raise|increase|bump|top|front|first|more|ahead|urgent|rush|skip the line|jump the queue|precedence"
+    r"|jump|before|expedite|promote|fast-?track|next"
     r"|vor(?:ne?|ziehen|rang)?|ganz vorne?|dringend|eilig|hohe?[nr]?|erhöhe|anheben|haute?|tête|devant|urgente?"
     r"|monte[rz]?|avant"
     r"|prisa|s[uú]be\w*|delante|primer[oa]?|principio|alta)\b|前|急|插队|提高|优先(?!级)|高",
     re.IGNORECASE,
 )
 _DOWN = re.compile(
-    r"\b(?:down|less|reduce|decrease|drop|bottom|back|end|last|behind|de-?prioriti[sz]e"
+    r"\b(?:down|less|reduce|decrease|drop|bottom|back|end|last|behind|demote|de-?prioriti[sz]e"
     r"|hinten|hintan?|niedrig\w*|senke\w*|runter|basse|baisse\w*|fin|derrière|final|b[aá]ja\w*|atrás|detrás)\b|后|低"
     r"|降",
     re.IGNORECASE,
 )
 _YIELDS = re.compile(
-    r"\b(?:others?|the rest|every(?:one|body)(?: else)?|any(?:one|body) else)\b[^.,;]*\b(?:first|before|ahead)\b"
-    r"|\b(?:can|could|may) wait\b|\bno (?:hurry|rush)\b|\b(?:not|isn['’]t|less) urgent\b"
+    r"\b(?:others?|the rest|every(?:one|body)(?: else)?|any(?:one|body) else)\b[^.,;]*\b(?:first|before|ahead|pass"
+    r"|in front)\b"
+    r"|\b(?:can|could|may) wait\b|\bno (?:hurry|rush)\b|\b(?:not|isn['’]t|less) (?:\w+ )?(?:urgent|important)\b"
     r"|\b(?:kann|darf) warten\b|\bhat zeit\b|\b(?:nicht|keine) (?:dringend|eilig|eile)\b"
     r"|\blass\w* (?:die )?anderen? vor\b"
     r"|\bpeut attendre\b|\bpas (?:urgent|pressé)\b|\brien ne presse\b|\blaisse\w* passer\b"

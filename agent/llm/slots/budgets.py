@@ -15,7 +15,8 @@ _GPU_HOURS = re.compile(
     re.IGNORECASE,
 )
 _TOKENS = re.compile(
-    rf"\btoken (?:budget|limit)s?\b\D{{1,12}}?{_AMOUNT}|{_AMOUNT}\s*(?:(millions?|millionen"
+    rf"\btoken (?:budget|limit)s?\b\D{{1,12}}?{_AMOUNT}|\btokens?\s*[:=]\s*{_AMOUNT}|{_AMOUNT}\s*(?:(millions?"
+    rf"|millionen"
     rf"|millones)(?: d['’e]?)?\s*)?(?:tokens?|jetons)\b",
     re.IGNORECASE,
 )
@@ -28,7 +29,8 @@ _NO_MORE = re.compile(
 _SCOPES = (  # whose budget, by what people call it; the first that fits
     (
         "person",
-        r"\b(?:each|every|per) (?:person|member|user)\b|\bevery(?:one|body)\b|\bjede[rmn]?\b|\bpro (?:kopf|person)\b"
+        r"\b(?:each|every|per) (?:person|member|user|colleague|employee|teammate|head|one of us)\b|\bevery(?:one"
+        r"|body)\b|\bjede[rmn]?\b|\bpro (?:kopf|person)\b"
         r"|\bchacune?\b|\b(?:par|chaque) personne\b|\bcada (?:persona|un[oa])\b|\bpor persona\b|每人|每个人",
     ),
     ("thread", r"\bthread\b|\bconversation\b|\bfil\b|\bhilo\b|\bfaden\b|帖子|话题|对话|线程"),
@@ -47,7 +49,7 @@ _ASKS_AGAIN = re.compile(
     r"|\bno (?:arranques|empieces|inicies|lances) nada\b|\baprobar cada\b|\bpreguntarme (?:otra vez|cada|antes"
     r"|de nuevo)\b"
     r"|\bpregúntame (?:otra vez|antes|cada)\b"
-    r"|\bask (?:\w+ ){0,2}again\b|\bask before\b|\balways ask\b|\bapprove each\b"
+    r"|\bask(?:ing)? (?:\w+ ){0,2}again\b|\bask before\b|\balways ask\b|\bapprove each\b"
     r"|\bno more (?:starting|auto|approv)\w*|\bauto(?:[ -]?(?:mode|approv\w*))? off\b"
     r"|\b(?:turn|switch|take|stop|end)\b.*\b(?:off|back|approv\w*|auto\w*|permission)\b"
     r"|\bfrag\w*\b.*\b(?:wieder|vor jedem)\b|\bwieder\b.*\b(?:nach|rück)frag\w*|\bkeine automatisch\w*"

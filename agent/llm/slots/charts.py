@@ -62,7 +62,10 @@ _PART_LEFT = re.compile(
     re.IGNORECASE,
 )
 _SWITCHES = {
-    "log_scale": re.compile(r"\blog(?:arithmic)?[ -]scale\b", re.IGNORECASE),
+    "log_scale": re.compile(
+        r"\blog(?:arithmic)?[ -]scale\b|\(log\)|\b(?:in|make (?:it|that)|use) log\b|\blog (?:please|pls|instead)\b",
+        re.IGNORECASE,
+    ),
     "by_time": re.compile(
         r"\b(?:by|over|against|versus|vs\.?) (?:the )?(?:wall[- ]?clock(?: time)?|time|hours)\b"
         r"|\b(?:x|horizontal|time)[- ]?axis\b[^.;]{0,15}\b(?:hours|time|minutes)\b"
@@ -85,6 +88,8 @@ _SMOOTHED = re.compile(
 _BEFORE = re.compile(
     rf"(?:{_HELD}|\b(?:overlay|add|lay|leg\w*|superpose|superpon)\s+)(yesterday(?:['’]?s)?\b|(?:last|previous"
     rf"|earlier)\s+(?:run|one|training)\b)"
+    r"|\b(?:put|lay|show|draw|have|see) (?:the )?((?:last|previous|earlier) (?:run|one|training)\b"
+    r"(?=[^.;]*\b(?:behind|under(?:neath)?|beside|next to|as well|too)\b))"
     r"|\b((?:both|the two|beide[nr]?|les deux|(?:las|los) dos|amb[ao]s)\s+(?:\w+\s+)?"
     r"(?:runs|trainings|curves|of them|läufe|kurven|trainings|courbes|entraînements|curvas|entrenamientos)"
     r"|overlay (?:them|both|the two)(?! on)"
@@ -101,7 +106,8 @@ _BEFORE_ELSEWHERE = (
     ),
 )
 _EVERY = re.compile(
-    r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:metrics?|curves?|panels?)\b|\bsmall multiples\b"
+    r"\b(?:all|every|each)\s+(?:of\s+)?(?:the\s+|its\s+|my\s+)?(?:(?:little|small)\s+)?(?:metrics?|curves?|panels?"
+    r"|charts?|plots?|values|graphs?)\b|\bsmall multiples\b"
     r"|\beverything (?:it|that|was) \w*log\w*|\b(?:draw|plot|chart|graph|show)\s+(?:me\s+)?(?:all|them all"
     r"|all of (?:it|them)|everything)"
     r"(?=\W*(?:$|please|on\b|in\b))",
@@ -112,7 +118,7 @@ _OF_CARD = re.compile(
     r"|\b(r-[0-9a-z]{6})\s+(?:on|en|sur|auf)\s+(?:its|su|sa|seiner|dessen)\s+(?:card|tarjeta|carte|karte)\b",
     re.IGNORECASE,
 )
-_RESET = re.compile(r"\breset\b|\bback to normal\b", re.IGNORECASE)
+_RESET = re.compile(r"\breset\b|\bback to normal\b(?! scale)", re.IGNORECASE)
 _PLAIN = {"log_scale": False, "smooth": 0.0, "newest": False, "every": False, "beside": ""}
 _TAKEN_OFF = r"\b(?:take|remove|drop)\b[^.,;]*\brun\b[^.,;]*\b(?:off|from|away)\b"
 _NOT_COMPARED = r"\b(?:no|not|stop)\b[^.,;]*\bcompar(?:ed?|ing|ison)\b"
@@ -144,8 +150,8 @@ _OVER = re.compile(
     re.IGNORECASE,
 )
 _CARD = (  # what a later line says counts
-    (re.compile(r"\blinear\b", re.IGNORECASE), "log_scale", False),
-    (re.compile(r"\blog(?:arithmic)?\b", re.IGNORECASE), "log_scale", True),
+    (re.compile(r"\blinear\b|\bnormal scale\b|\b(?:not|no|without|un) ?log\b", re.IGNORECASE), "log_scale", False),
+    (re.compile(r"(?<!not )(?<!no )(?<!without )(?<!un)\blog(?:arithmic)?\b", re.IGNORECASE), "log_scale", True),
     (re.compile(r"\bzoom(?:ed)?\b|\bnewest\b", re.IGNORECASE), "newest", True),
     (re.compile(r"\bwhole run\b|\bzoom(?:ed)? out\b", re.IGNORECASE), "newest", False),
     (_EVERY, "every", True),
@@ -252,9 +258,13 @@ def _used_in(words: str, used: str) -> dict[str, Any]:
 
 
 def results_arguments(words: str) -> dict[str, Any]:
-    """Which picture that the training logged is to be shown."""
+    """Which picture is to be shown: one of what was measured, or one that the training logged."""
+    if result := result_in(words):
+        return {} if result == "overview" else {"picture": result}
     found = re.search(REPORTED, words, re.IGNORECASE)
-    name = found.group(1).lower() if found else "pictures"
+    if found is None:
+        return {}
+    name = found.group(1).lower()
     return {"reported": True} | (
         {} if name.startswith("picture") else {"picture": name.removesuffix("s").replace(" ", "-")}
     )

@@ -22,7 +22,7 @@ _EFFORTS = (  # the first that fits; less before more, since “less” says it 
         r"|so (?:long|hard|much)|without much|so lange|si longtemps|tanto)\b"
         r"|少想|少思考|那么久|快些|快点|低",
     ),
-    ("medium", r"\b(?:medium|mitt(?:el|ler)\w*|moyen\w*|medio)\b|中等"),
+    ("medium", r"\b(?:medium|middle|mitt(?:el|ler)\w*|moyen\w*|medio)\b|中等"),
     (
         "high",
         r"\b(?:more|hard(?:er)?|high|max(?:imum|imal\w*)?|careful\w*|deep(?:er|ly)?|longer|mehr|gründlich\w*|hoch|höher"
@@ -50,7 +50,7 @@ _QUESTION = re.compile(
 # Who speaks of what somebody thinks, of what was, or of what may be, wants nothing done.
 _SPOKEN_OF = re.compile(
     r"\b(?:i|we|they|he|she|let (?:me|us)|let['’]s)\s(?:\w+\s)?(?:think|thought|reason)\w*"
-    r"|\b(?:not sure|maybe|perhaps|yesterday|some day|card (?:\w+ )?(?:shows|has|is|was|did))\b"
+    r"|\b(?:not sure|maybe|perhaps|yesterday|some day|card (?:\w+ )?(?:shows|looks|has|is|was|did))\b"
     r"|\bich denke\b|\bgestern\b|\bje (?:pense|réfléchis)\b|\bpienso\b|\bayer\b|\bkarte (?:zeigt|ist|war)\b|昨天|也许",
     re.IGNORECASE,
 )
@@ -67,10 +67,11 @@ def preference_arguments(words: str) -> dict[str, Any]:
         raise BadRequest(_PREFER)
     if _USUAL.search(words):
         return {"effort" if about_effort else "model": "usual"}
-    if about_effort and effort:
-        return {"effort": effort}
+    found = {"effort": effort} if about_effort and effort else {}
     if model := _MODEL.search(words):
-        return {"model": model[1].replace(" ", "-").lower()}
+        found |= {"model": model[1].replace(" ", "-").lower()}
+    if found:
+        return found
     raise BadRequest(_PREFER)
 
 

@@ -92,6 +92,15 @@ _SMALLER = r"(?:times smaller|fois plus (?:petite?|faible|bas)|mal kleiner|veces
 _OF = r"(?: (?:der|des|von|du|de|del))?"
 _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     (", ", r"(?<=[^\d\s]),(?=\d)"),
+    (" gpus", r"\s(?:graphics|video|gpu) cards?\b"),
+    (r"\1 gpus", r"\b(one|an?|two|four|eight|\d)\s*[x×]?\s*(?:[ahv]100|a10g?|l40?s?|h200|t4|rtx[ -]?\w+)s?\b(?!\.)"),
+    (
+        r"search hyperparameters for \1 minutes ",
+        r"\bspend(?:ing)? (?:up to )?(\w+) min(?:ute)?s (?:on )?(?:look|search|tun|explor|try)\w*"
+        r"(?: (?:for|out|at|on)\b)?",
+    ),
+    ("trials", r"\b(?:optuna|search|tuning|hpo) trials\b"),
+    ("once more", r"\banother round(?: of)?\b(?! \d)"),
     (
         r"patience \1",
         r"\b(?:early[ -]stop\w*|stop(?: early)?) (?:after|with|at)?\s*(\d+) (?:rounds?|epochs?)(?: (?:without"

@@ -46,7 +46,8 @@ _GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace(
 _NO_GPU = re.compile(
     r"\b(?:no|without(?: an?| any| the)?|ohne|sans|sin|keine|(?:not|\w+n['’]t) (?:need|use|want)(?: an?| any| the)?)"
     r"\s+gpus?\b"
-    r"|\bgpus? (?:is |are )?not needed\b|\b(?:on|only) (?:the )?cpus?(?: only)?\b|\bcpus?[ -]only\b"
+    r"|\bgpus? (?:is |are )?not needed\b|\b(?:on|only) (?:the )?cpus?(?: only)?\b|\bcpus? (?:is|are) (?:fine"
+    r"|ok(?:ay)?|enough|all right)\b|\bcpu will do\b|\bcpus?[ -]only\b"
     r"|\b(?:auf|sur|en|con|mit|nur)\s+(?:der |la |le )?cpus?\b|\bcpu (?:genügt|reicht|suffit|basta|alcanza)\b"
     r"|(?:不用|不需要|不要)\s*(?:gpu|显卡)|用\s*cpu|cpu\s*(?:就行|即可|够)",
     re.IGNORECASE,
@@ -67,11 +68,31 @@ _ENGINE = re.compile(
     re.IGNORECASE,
 )
 _PRIORITY = re.compile(
-    r"\b(?:with|at|on)?\s*(high|normal|low) prio(?:rity)?\b|\bprio(?:rity)?\s*[=:]?\s*(high|normal|low)\b",
+    r"\b(?:with|at|on)?\s*(high|normal|low) prio(?:rity)?\b|\bprio(?:rity)?\s*[=:]?\s*(high|normal|low)\b"
+    r"|\b(?:bump|set|put|move|raise)(?: (?:it|this|that))? to (high|normal|low)\b",
     re.IGNORECASE,
 )
+_SOON = (  # the first that fits
+    (
+        "low",
+        re.compile(
+            r"\b(?:no (?:rush|hurry)|not (?:at all )?urgent|(?:can|may) wait|whenever there is (?:room|space)"
+            r"|(?:behind|after) (?:all )?(?:the )?others|others (?:can go |go )?first)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "high",
+        re.compile(
+            r"\b(?:urgent(?:ly)?|in a hurry|top priority|jump the (?:line|queue)"
+            r"|(?:before|ahead of) (?:all |everybody |everyone |everything )?(?:the )?(?:others?|else|rest))\b",
+            re.IGNORECASE,
+        ),
+    ),
+)
 _ONCE = re.compile(
-    r"\b(?:no|not|without|don['’]?t|never|disable|turn off)\b[^.,;]{0,20}\b(?:auto(?:matic(?:ally)?)?[ -]?(?:retr(?:y"
+    r"\b(?:no|without|don['’]?t|never) (?:automatic )?(?:re-?starts?|retr(?:y|ies|ying)|re-?runs?|restarting)\b"
+    r"|\b(?:no|not|without|don['’]?t|never|disable|turn off)\b[^.,;]{0,20}\b(?:auto(?:matic(?:ally)?)?[ -]?(?:retr(?:y"
     r"|ies)|resum\w+"
     r"|restarts?)|(?:retry|resume|restart) (?:it )?(?:automatically|by itself|on its own))\b"
     r"|\bauto[_ -]?resume\s*(?:=|:|is)?\s*(?:off|false|no)\b"
@@ -119,8 +140,9 @@ def place_said(words: str, *, ahead: bool = False) -> dict[str, Any]:
 
 def soon_in(asked: str) -> str | None:
     """The priority with which something new is to wait for its place."""
-    found = _first(_PRIORITY, asked)
-    return found.lower() if found else None
+    if found := _first(_PRIORITY, asked):
+        return found.lower()
+    return next((level for level, way in _SOON if way.search(asked)), None)
 
 
 def _first(pattern: re.Pattern[str], words: str) -> str | None:

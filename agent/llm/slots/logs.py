@@ -48,6 +48,12 @@ _OLDER = re.compile(
 )
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _WARNINGS = re.compile(r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias?)\b|警告", re.IGNORECASE)
+_GREP = re.compile(
+    r"\b(?:grep|search|look|scan|filter)(?: (?:it|the logs?|logs?|the output))?(?: for)?\s+(?!for\b|the\b|in\b"
+    r"|at\b)([\w.\-]+)"
+    r"(?=\s*(?:$|[,.?!]|(?:in|from|through)\b))",
+    re.IGNORECASE,
+)
 _TAIL = re.compile(r"\b(?:tail|head)?\s*-n\s*(\d{1,4})\b|\btail\s+-?(\d{1,4})\b", re.IGNORECASE)
 
 
@@ -57,7 +63,8 @@ def log_arguments(asked: str) -> dict[str, Any]:
     level, quoted = _LEVEL.search(asked), _QUOTED.search(asked)
     named = _FOR.search(asked) or _SEARCHED.search(asked)
     found: dict[str, Any] = {}
-    search = (quoted.group(1) or quoted.group(2)) if quoted else (named.group(1) or named.group(2)) if named else ""
+    named = named or _GREP.search(asked)
+    search = (quoted.group(1) or quoted.group(2)) if quoted else next(filter(None, named.groups())) if named else ""
     if level and not quoted:
         found["level"] = level.group(1).lower()
     if search and not RUN_ID.fullmatch(search.lower()) and search.lower() not in _NO_TEXT:
@@ -82,9 +89,13 @@ def metric_arguments(asked: str) -> dict[str, Any]:
 
 
 def script_arguments(asked: str) -> dict[str, Any]:
-    """Which version of a script is wanted."""
-    found = re.search(r"\bversion\s*(\d{1,4})\b|第\s*(\d{1,4})\s*版", asked, re.IGNORECASE)
-    return {"version": int(found.group(1) or found.group(2))} if found else {}
+    """Which version of a script is wanted, and from which line."""
+    found = re.search(r"\bv(?:ersion)?\s*(\d{1,4})\b|第\s*(\d{1,4})\s*版", asked, re.IGNORECASE)
+    version = {"version": int(found.group(1) or found.group(2))} if found else {}
+    if not found and re.search(r"\b(?:first|original|oldest) (?:version|script|one|code)\b", asked, re.IGNORECASE):
+        version = {"version": 1}
+    line = re.search(r"\b(?:from|after|at) line (\d{1,5})\b", asked, re.IGNORECASE)
+    return version | ({"first_line": int(line.group(1))} if line else {})
 
 
 def wants_csv(asked: str) -> bool:

@@ -33,7 +33,8 @@ _COUNTED = tuple(
 
 _EXPERIMENTS = {
     "everywhere": re.compile(
-        r"\b(?:all|every|other) (?:the )?threads?\b|\b(?:whole|entire|all of the) channel\b|\beverywhere\b"
+        r"\b(?:all|every|other) (?:the )?(?:threads?|channels?)\b|\b(?:whole|entire) team\b|\b(?:whole|entire"
+        r"|all of the) channel\b|\beverywhere\b"
         r"|\b(?:ganze[nrs]? kanal\w*|alle[nr]? threads|tout le (?:canal|salon)|tous les fils)\b"
         r"|\b(?:todo el canal|canal entero|todos los hilos)\b|整个频道|所有(?:帖子|话题|对话)"
         r"|\b(?:sämtliche\w*|allen) (?:threads?|kan[äa]le?\w*)\b|\btous les canaux\b|\btodos los canales\b"
@@ -50,9 +51,15 @@ _EXPERIMENTS = {
 }
 
 
+_NAMED_TOO = re.compile(  # “the first one, r-abc123”
+    rf"\b(?:the|my|our)\s+(?:{'|'.join(words for _, words in _PLACES)})\s+(?:one|run|training|job)\s*[,:(]?\s*"
+    rf"({RUN_ID.pattern})",
+    re.IGNORECASE,
+)
+
 _OTHER = re.compile(
-    r"(?<!with )(?<!to )(?<!vs )(?<!than )(?<!over )(?<!against )\b(?:the|my|our)\s+"
-    r"(?:(?:other|older|earlier|previous)\s+(?:one|run|training|job)\b|one before(?: that)?\b)",
+    r"(?<!with )(?<!to )(?<!vs )(?<!than )(?<!over )(?<!against )(?<!versus )(?<!beside )\b(?:the|my|our)\s+"
+    r"(?:(?:other|older|earlier|previous)\s+(?:one|run|training|job)\b|one before(?: that)?\b)(?!.*\bbehind\b)",
     re.IGNORECASE,
 )
 _RUNS = r"(?:one|run|model|training|experiment|lauf|modell|mod[eè]le|modelo|entrenamiento|entra[iî]nement)"
@@ -77,6 +84,7 @@ def by_id(asked: str, started: Sequence[str]) -> str:
     """
     for run in started:
         asked = re.sub(rf"(?<![\w-]){run.removeprefix('r-')}(?![\w-])", run, asked, flags=re.IGNORECASE)
+    asked = _NAMED_TOO.sub(r"\1", asked)
     for at, pattern in _COUNTED:
         if -len(started) <= at < len(started):
             asked = pattern.sub(started[at], asked)

@@ -11,7 +11,8 @@ from agent.tools.targets import QUOTE
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
-    r"\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
+    r"\bweigh(?:t|ts)?\b[^.;,]{0,30}\b(?:up|balanced)\b|\(balanced\)|\bbalance (?:them|it|the rare)\b"
+    r"|\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
     r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
     r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
     r"|类别(?:平衡|加权)"
@@ -26,7 +27,7 @@ _TEST = r"(?:test(?:ing)?(?: set| part| data| split)?|hold-?out|held[ -]out)"
 _SHARE = r"(\d{1,2}(?:\.\d+)?\s*(?:%|percent\b|per cent\b)|0?\.\d{1,3}\b)"
 _TEST_SHARE = re.compile(
     rf"(?:\b(?:{_TEST}|test[ _](?:frac(?:tion)?|share|size)|hold(?:ing)? (?:out|back)|keep(?:ing)? (?:back|aside)"
-    rf"|set(?:ting)? aside|reserv(?:e|ing))\s*(?:on|of|is|=|:|to be|with|should be)?\s*(?:a |the )?(?:last )?{_SHARE}"
+    rf"|set(?:ting)? aside|reserv(?:e|ing))\s*(?:on|of|is|=|:|,|to be|with|should be)?\s*(?:a |the )?(?:last )?{_SHARE}"
     rf"|\b(?:hold|keep|put|set|leave)\s+{_SHARE}[^.;,]{{0,30}}?\b(?:out|back|aside|{_TEST})\b"
     rf"|{_SHARE}(?:\s+of\s+(?:it|them|(?:the\s+)?(?:rows|data|lines|examples|samples)))?"
     rf"\s+(?:(?:for|as|in|into|to)\s+)?(?:the\s+|a\s+|my\s+)?{_TEST}\b)|\b(\d{{2}})\s*[/:-]\s*(\d{{2}})\s+split\b",
@@ -45,12 +46,15 @@ _SPLIT_BY = re.compile(
 # The rows of one thing stay on one side.
 _TOGETHER = (
     r"\b(?:same|no|each|every|any|all|a single|one)\s+(?:\w+\s+){{0,3}}?[`\"“]?{0}[`\"”]?\b[^.;]{{0,40}}?\b"
-    r"(?:in both|both (?:sides|parts)"
+    r"(?:in both|both (?:sides|parts|halves|sets)"
     r"|on (?:one|the same) side|together|either (?:train|in)|overlap"
     r"|in (?:train|the training)[^.;]{{0,12}} and (?:in )?(?:the )?test)"
-    r"|\bgroup(?:ed)?[ -](?:split )?by\s+[`\"“]?{0}|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"
+    r"|\bgroup(?:ed)?\b[^.;,]{{0,20}}?\bby\s+[`\"“]?{0}|\bgo(?:ing)? by\s+[`\"“]?{0}\b"
+    r"|\b(?:keep|put|hold)\b[^.;]{{0,30}}\b{0}[^.;]{{0,20}}\btogether\b"
 )
 _AS_TEXT = (
+    r"\b(?:use|read|from|with|take) (?:just |only )?(?:the )?{0}(?: line| column| text| field)? (?:only|alone)\b"
+    r"|\bonly (?:the )?{0}(?: line| column| text| field)?\b|"
     r"\btext(?:s| column)?\s*(?:is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
     r"|\b(?:from|use|using|read|reads?|only)\s+(?:the )?{0} texts?\b"
     r"|\b{0}[`\"”]?\s*(?:column )?(?:(?:is|has|holds|contains|as)\s+(?:the\s+)?)texts?\b(?! (?:length|classif))"
@@ -60,40 +64,6 @@ _AS_TEXT = (
     r"|文本(?:列)?(?:是|用)?\s*{0}|{0}\s*(?:作为|当作?|是)文本"
 )
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
-_HORIZON = re.compile(
-    r"\b(\d{1,4})\s*-?(?:hours?|hrs?|h|days?|weeks?|months?|quarters?|years?|steps?)\s+"
-    r"(?:ahead|out|forward|into the future|in advance|from now|voraus|à l'avance)\b"
-    r"|\b(?:for|next|ahead|horizon|coming|following|upcoming|kommenden)\s+"
-    r"(?:the\s+|of\s+|next\s+|coming\s+|following\s+|upcoming\s+|kommenden\s+|=\s*)*(\d{1,4})\s*"
-    r"(?:hours?|days?|weeks?|months?|quarters?|years?|steps?|periods?)?\b"
-    r"(?!\s*(?:epochs?|gpus?|rounds?|hours?\s+at most))",
-    re.IGNORECASE,
-)
-_PER = {  # how many rows a span has, by how far they are apart
-    "year": {"quarter": 4, "month": 12, "week": 52, "day": 365},
-    "quarter": {"month": 3, "week": 13, "day": 91},
-    "month": {"week": 4, "day": 30},
-    "week": {"day": 7, "hour": 168},
-    "day": {"hour": 24},
-}
-AHEAD = re.compile(
-    r"\b(?:(?P<count>\d{1,3})|an?|one|a full|a whole)\s+(?P<unit>year|quarter|month|week|day)s?\s+"
-    r"(?:ahead|out|forward|into the future|in advance)\b"
-    r"|\b(?:next|coming|following)\s+(?:(?P<coming>\d{1,3})\s+)?(?P<later>year|quarter|month|week|day)s?\b",
-    re.IGNORECASE,
-)
-_GRAIN = re.compile(
-    r"\b(?:(?P<quarter>quarterly)|(?P<month>monthly|monatlich\w*|mensuel\w*|mensual\w*)"
-    r"|(?P<week>weekly|wöchentlich\w*|hebdomadaire\w*|semanal\w*)|(?P<day>daily|täglich\w*|quotidien\w*|diari[oa]s?)"
-    r"|(?P<hour>hourly|stündlich\w*))\b",
-    re.IGNORECASE,
-)
-_STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
-_SPAN = re.compile(
-    r"(?<!last )(?<!past )(?<!previous )(?<!most )(?<!max )(?<!to )(?<!within )\b(\d{1,4})\s*-?"
-    r"(?:hours?|days?|weeks?|months?|quarters?|years?)\b(?!\s*(?:at most|max|tops|ago|of (?:data|history)))",
-    re.IGNORECASE,
-)
 _CLUSTERS = re.compile(
     r"\b(\d{1,4})\s+(?:clusters|groups|segments)\b|\bk\s*(?:=|:|of|is)?\s*(\d{1,4})\b", re.IGNORECASE
 )
@@ -151,30 +121,6 @@ def text_in(asked: str) -> str | None:
     """A text in quotation marks that a model is to answer for."""
     found = _ONE_TEXT.search(asked)
     return found.group(1).strip() or None if found else None
-
-
-def horizon_in(asked: str) -> int | None:
-    """How many steps ahead a forecast is wanted: "for 24 months", "the next 12", "predict 12"."""
-    if counted := rows_ahead(asked):
-        return counted
-    found = _HORIZON.search(asked) or _STEPS_AHEAD.search(asked)
-    return int(next(filter(None, found.groups()))) if found else None
-
-
-def rows_ahead(asked: str) -> int | None:
-    """The rows of “a year ahead” where the request says how far apart they are: “monthly”."""
-    span, grain = AHEAD.search(asked), _GRAIN.search(asked)
-    if span is None or grain is None:
-        return None
-    unit = next(name for name in _PER if span["unit" if span["unit"] else "later"].lower().startswith(name))
-    times = _PER[unit].get(str(grain.lastgroup))
-    return times * int(span["count"] or span["coming"] or 1) if times else None
-
-
-def span_in(asked: str) -> int | None:
-    """The time that is named of a forecast, in its own unit: "10 weeks"; none that limits it or has passed."""
-    found = _SPAN.search(asked)
-    return int(found.group(1)) if found else None
 
 
 def clusters_in(asked: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 from agent.llm.slots.actions import wish_in
 from agent.llm.slots.changes import settings_in
 from agent.llm.slots.figures import NUMBER, figure
+from agent.llm.slots.horizons import without_span
 from agent.llm.slots.limits import FILE_NAME, MACHINE
 from agent.llm.slots.models import MODEL
 from agent.llm.slots.names import NAME, setting_called
 from agent.llm.slots.numbers import factors_in
-from agent.llm.slots.settings import AHEAD, rows_ahead
 from agent.tools.targets import left_out
 
 _AMOUNT = re.compile(NUMBER, re.IGNORECASE)
@@ -24,13 +24,17 @@ _NO_WISH = re.compile(
     r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
     r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b"
     r"|\b[\d.,]+\s*(?:mio\.?|millionen|millions? d[e'’]|millones de|mill(?:ó|o)n de|万|百万)\s*\w+"
+    r"|\b[\d.,]+\s*(?:->|→|=>)"
+    r"|\b(?:demo|meeting|stand-?up|call|presentation|review|deadline|lunch|flight|exam)\b[^,;.]{0,20}?\b(?:at|in|by)"
+    r"\s+\d[\w:]*"
     r"|\b(?:from|instead of|rather than|not|was|were|had)\s+[\d.,e-]+(?=\s|[,;.!?)]|$)"
     r"|\b[\d.,]+\s*(?:times|x|-?fold)\b|\bfactor (?:of )?[\d.,]+|\b(?:gb|gib|mb)\b",
     re.IGNORECASE,
 )
 _NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
 _MULTIPLE = re.compile(
-    r"\b(?:double[ds]?|doubling|halve[ds]?|halving|twice|tripled?|(?:half|third|quarter|tenth) (?:of )?the)\b",
+    r"\b(?:double[ds]?|doubling|(?<!both )(?<!two )halve[ds]?|halving|twice|tripled?|(?:half|third|quarter"
+    r"|tenth) (?:of )?the)\b",
     re.IGNORECASE,
 )
 _VAGUE = re.compile(
@@ -45,13 +49,14 @@ _LEFT_OUT = re.compile(
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
+_READ = re.compile(r"\b(?:from|using|based on|with|reads?|has)\b[^.;]*$", re.IGNORECASE)
 _PLACE = re.compile(
     r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
 )
 _MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
 _ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
 _LATER = re.compile(
-    r"\b(?:tonight|tomorrow|over ?night|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
+    r"\b(?:tonight|tomorrow|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
     r"|ce soir|demain|esta noche|until (?:noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next \w+)"
     r"|until \d{1,2}(?::\d\d)? ?(?:am|pm|h|o['’]clock)|bis (?:mon|diens|mitt|donners|frei|sams|sonn)\w+"
     r"|jusqu['’]\w+ (?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)|hasta el \w+)\b|明天|今晚|周末",
@@ -71,8 +76,8 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
     if tool not in _NUMBERED:
         return ""
     words = wish_in(asked)
-    if rows_ahead(words):
-        words = AHEAD.sub(" ", words)  # “2 months” are 8 rows that are a week apart
+    if "horizon" in {*arguments, *(arguments.get("settings") or {})}:
+        words = without_span(words)  # it holds the number of steps that this comes to
     for name in sorted(columns, key=len, reverse=True):
         words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", words, flags=re.IGNORECASE)
     found = [*_numbers(words, arguments)]
@@ -80,9 +85,17 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
         found += _words(words, arguments)
     if tool == "clone_run" and (unwanted := left_out(asked, columns)):
         found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
+    if tool == "start_training":
+        found += [name for name in columns if "_" in name and _is_meant(name, asked) and name not in str(arguments)]
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in _LEFT_OUT.finditer(asked)]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))
+
+
+def _is_meant(column: str, asked: str) -> bool:
+    """Whether a column is named by its whole name, and not just among those that are read."""
+    at = re.search(rf"(?<!\w){re.escape(column)}(?!\w)", asked, re.IGNORECASE)
+    return at is not None and not _READ.search(asked[: at.start()])
 
 
 def _numbers(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -125,8 +138,9 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
             for name in names
             if setting_called(name) not in {*settings, *arguments, *(("epochs",) if "rounds" in settings else ())}
             and not factors_in(words)
+            and name.lower() != "round"  # “boxes round them”
         )
-    if not settings_in(words):
+    if not settings_in(words) and "test_frac" not in arguments:
         yield from (said.group() for said in _VAGUE.finditer(words))
     if not factors_in(words):
         yield from (said.group() for said in _MULTIPLE.finditer(words))

@@ -5,7 +5,10 @@ import re
 # Pictures of a result, by what people call them; the first that fits.
 _RESULTS = (
     (
-        r"\bconfusion\b|\bmix(?:es|ed)?[ -](?:\w+ )?ups?\b|\bconfuses\b|\bconfused?\b|\bverwechselt?\w*|\bconfond\w*"
+        r"\bconfusion\b|\b(?:false|true) (?:positives?|negatives?|alarms?)\b|\bfalse alarms?\b|\bcr(?:y|ies) wolf\b"
+        r"|\b(?:predicted|predictions?) (?:and|vs\.?|versus|against) (?:the )?(?:true|actual|truth|real)\w*\b"
+        r"|\b(?:true|actual) (?:vs\.?|versus|against) predicted\b|\bhits and misses\b|\bmix(?:es"
+        r"|ed)?[ -](?:\w+ )?ups?\b|\bconfuses\b|\bconfused?\b|\bverwechselt?\w*|\bconfond\w*"
         r"|\bconfunde\w*"
         r"|混淆|搞混|分不清",
         "confusion",
@@ -19,7 +22,9 @@ _RESULTS = (
         "calibration",
     ),
     (
-        r"\bimportances?\b|\b(?:top|best|key) (?:features?|columns?|variables?|inputs?)\b"
+        r"\bimportances?\b|\bshap\b|\b(?:factors?|drivers?|reasons?)\b|\bdoes (?:it|the model) (?:look at|use|rely)\b"
+        r"|\bwhat (?:signals?|columns?) \w+ (?:it|the model)\b|\bis it (?:actually |really )?(?:using|looking at)\b"
+        r"|\b(?:top|best|key) (?:features?|columns?|variables?|inputs?)\b"
         r"|\b(?:most )?important (?:features?|columns?|variables?)\b"
         r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b"
         r"|\b(?:leans?|rel(?:y|ies)) (?:most |mostly )?on\b|\bbase[sd]? its (?:decisions?|predictions?) on\b"
@@ -31,7 +36,9 @@ _RESULTS = (
         "importance",
     ),
     (
-        r"\bmistakes?\b|\b(?:get|got|gets|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
+        r"\bmistakes?\b|\bmisjudged?\b|\b(?:it|model) (?:was|is|went) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
+        r"|\berror analysis\b|\bfailures\b|\bwhere (?:does|did) it fail\b|\b(?:get|got|gets"
+        r"|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
         r"|\bwrong (?:predictions|answers)\b|\bgo(?:es)? wrong\b|\b(?:most|is it) (?:often )?wrong\b"
         r"|\berrors (?:des|of the|du|del) (?:modell?s?|mod[eè]l[eo]?)\b|\berrors\b.*\b(?:makes?|fait|commet|comete"
         r"|macht)\b"
@@ -42,7 +49,8 @@ _RESULTS = (
         "mistakes",
     ),
     (
-        r"\b(?:per|each|every|by|which|worst|best)[ -]class(?:es)?\b|\b(?:pro|je|jeder|welche) klassen?\b"
+        r"\b(?:per|each|every|by|which|worst|best)[ -]class(?:es)?\b|\bboth classes\b|\bequally (?:well|good)\b"
+        r"|\b(?:pro|je|jeder|welche) klassen?\b"
         r"|\b(?:par|chaque|quelles?) classes?\b|\b(?:por|cada|qué) clases?\b|(?:每个?|各|哪个?)(?:类别?|类)",
         "classes",
     ),

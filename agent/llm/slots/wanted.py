@@ -5,6 +5,8 @@ Called by `agent.llm.intents` for what becomes a plan; what is done at once is r
 
 import re
 
+from agent.llm.slots.limits import FILE_NAME
+
 _DONE = (
     r"(?:(?:re-?)?(?:train|start|launch|run|fit|build|clone|deploy|serve|host|kick(?: \w+)? off|do)|entrena\w*"
     r"|entra[iî]ne\w*"
@@ -61,7 +63,8 @@ _ENDED = re.compile(
     re.IGNORECASE,
 )
 _TO_SOMEBODY = re.compile(
-    r"^\W*@(?!trainyard\b)[\w.-]+|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b)\w+ (?:to|that|about|not)\b",
+    rf"^\W*@(?!trainyard\b)(?!{FILE_NAME})[\w.-]+"
+    r"|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b|it\b|the\b)\w+ (?:to|that|about|not)\b",
     re.IGNORECASE,
 )
 

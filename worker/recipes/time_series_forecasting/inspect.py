@@ -10,10 +10,21 @@ from worker.recipes.common.columns import useful, values_of
 from worker.recipes.common.job import BadSettings, Job
 from worker.recipes.common.table import BadData, Table, is_missing, number
 from worker.recipes.numbers.target import describe
-from worker.recipes.series.reading import moment_cells, moment_columns, series_of, time_column
+from worker.recipes.series.reading import Many, moment_cells, moment_columns, series_of, time_column
 from worker.recipes.series.times import moments
 
-__all__ = ["READS_TEXT", "describe", "effort", "fits", "leaks", "problems", "reads", "suggest_target", "warnings"]
+__all__ = [
+    "READS_TEXT",
+    "describe",
+    "effort",
+    "fits",
+    "leaks",
+    "problems",
+    "reads",
+    "spacing",
+    "suggest_target",
+    "warnings",
+]
 READS_TEXT = False
 OWN_SPLIT = True
 WHOLE = True  # rows belong together, so none is left out
@@ -64,15 +75,32 @@ def problems(table: Table, target: str) -> list[str]:
 
 def warnings(table: Table, target: str) -> list[str]:
     """What was done to the series, in sentences, where they can be read without further settings."""
-    try:
-        many = series_of(table, _plain(target))
-    except (BadData, BadSettings) as error:
-        return [str(error)]
+    many = _read(table, target)
+    if isinstance(many, str):
+        return [many]
     count = f"{len(many.series)} series told apart by “{many.id_column}”" if many.id_column else "One series"
     said = (
         f"{count} by {many.rhythm.words} over “{many.time_column}”, season {many.season}; usual horizon {many.horizon}."
     )
     return [said, *many.said]
+
+
+def spacing(table: Table, target: str) -> str:
+    """How far apart its moments are; empty where they cannot be read without further settings."""
+    many = _read(table, target)
+    return "" if isinstance(many, str) else many.rhythm.words
+
+
+def _read(table: Table, target: str) -> Many | str:
+    """The series of a target, read once for each table, or why they cannot be read."""
+    key = ("series", target)
+    if key not in table.known:
+        try:
+            table.known[key] = series_of(table, _plain(target))
+        except (BadData, BadSettings) as error:
+            table.known[key] = str(error)
+    known: Many | str = table.known[key]
+    return known
 
 
 def leaks(_table: Table, _target: str) -> list[dict[str, Any]]:
