@@ -88,7 +88,8 @@ _RATHER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
-_ALIKE = ({"train", "predict"}, {"again", "clone_run"})  # of which the conversation says the one that is meant
+# Of which the conversation says the one that is meant, or which both show the same picture.
+_ALIKE = ({"train", "predict"}, {"again", "clone_run"}, {"run_chart", "run_results"})
 PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(

@@ -362,7 +362,7 @@ async def test_runs_are_compared_with_one_chart(harness: Harness) -> None:
         assert f"`{two.id}` with 0.9" in card.body
         assert "not measured on the same test rows" in card.body  # another seed, another split
         assert await stage.tells("compare the last two runs") == "2 runs side by side."
-        assert [content.card.body for content in harness.adapter.shown if content.card][-1] == card.body
+        await harness.until(lambda: sum(c.card.body == card.body for c in harness.adapter.shown if c.card) == 2)
         assert "two to five" in (await stage.asks("compare", one.id)).text
 
 

@@ -85,7 +85,7 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
         found += _words(words, arguments)
     if tool == "clone_run" and (unwanted := left_out(asked, columns)):
         found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
-    if tool == "start_training":
+    if tool == "start_training" and "file" in arguments:  # before the data are looked at, no column has its place
         found += [name for name in columns if "_" in name and _is_meant(name, asked) and name not in str(arguments)]
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in _LEFT_OUT.finditer(asked)]

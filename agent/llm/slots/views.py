@@ -22,7 +22,8 @@ _RESULTS = (
         "calibration",
     ),
     (
-        r"\bimportances?\b|\bshap\b|\b(?:factors?|drivers?|reasons?)\b|\bdoes (?:it|the model) (?:look at|use|rely)\b"
+        r"\bimportances?\b|\bshap\b|\b(?:factors?|drivers?|reasons?)\b|\bdoes (?:it|the model) (?:look at|rely)\b"
+        r"|\b(?:what|(?:features?|columns?|variables?|inputs?)) does (?:it|the model) use\b"
         r"|\bwhat (?:signals?|columns?) \w+ (?:it|the model)\b|\bis it (?:actually |really )?(?:using|looking at)\b"
         r"|\b(?:top|best|key) (?:features?|columns?|variables?|inputs?)\b"
         r"|\b(?:most )?important (?:features?|columns?|variables?)\b"

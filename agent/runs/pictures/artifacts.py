@@ -5,6 +5,7 @@ kind are kept for those that are not delivered yet. Called by the live cards and
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import secrets
@@ -77,8 +78,9 @@ class ArtifactWriter:
 def _scratch(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
-        if time.time() - old.stat().st_mtime > _ABANDONED_S:
-            old.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another one has just been finished
+            if time.time() - old.stat().st_mtime > _ABANDONED_S:
+                old.unlink()
     return folder / secrets.token_hex(8)
 
 
