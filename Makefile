@@ -36,10 +36,10 @@ format: $(READY)  ## format the code
 	$(BIN)/ruff format agent bot worker charts_render trainyard tests examples
 	$(BIN)/ruff check --fix agent bot worker charts_render trainyard tests examples
 
-# Eight processes share two processors, as most tests wait: a second thread in one would only wait for another.
+# Six processes share two processors, as most tests wait: a second thread in one would only wait for another.
 test: export OMP_NUM_THREADS := 1
 test: $(READY)  ## run the tests, or those of TESTS="tests/bot …"
-	$(BIN)/pytest -n 8 --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-builds: $(READY)  ## each task type on real data, from a sentence to a score at its reference, or those of BUILDS="cluster …"
 	$(BIN)/pytest -m builds tests/builds tests/system $(if $(BUILDS),-k "$(BUILDS)") -s
