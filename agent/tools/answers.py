@@ -45,6 +45,7 @@ _SERIES_DRAWN = 4
 _NAME_CHARS = 40
 _LABELS_SAID = 5
 _TEXT_CHARS, _ONE_TEXT_CHARS, _SAID_CHARS = 180, 3_000, 200
+_NO_BREAK = "\u00a0"
 
 
 def answer_words(run: Run, predictions: Predictions) -> str:
@@ -171,9 +172,11 @@ def _spans_table(run: Run, rows: Sequence[Prediction]) -> Table | None:
 
 
 def quoted(text: str) -> str:
-    """A text as a block quotation; what stands in it is not read as Markdown."""
-    lines = _cut(text, _ONE_TEXT_CHARS, lines=True).splitlines() or ["–"]
-    return "\n".join(f"> {_escaped(line)}  " for line in lines)
+    """A text as a block quotation; what stands in it is not read as Markdown, nor indented lines as code."""
+    lines = _cut(text, _ONE_TEXT_CHARS, lines=True).expandtabs(4).splitlines() or ["–"]
+    indents = (len(line) - len(line.lstrip(" ")) for line in lines)
+    parts = ((_NO_BREAK * indent, _escaped(line[indent:])) for line, indent in zip(lines, indents, strict=False))
+    return "\n".join(f"> {spaces}{said}  " for spaces, said in parts)
 
 
 def _are_texts(rows: Sequence[Prediction]) -> bool:

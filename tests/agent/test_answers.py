@@ -6,7 +6,7 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.orders import LabelPrediction, Predictions, StepPrediction, TextPrediction
 from agent.domain.pictures import Images, Lines
 from agent.domain.runs import Run, RunState
-from agent.tools.answers import answer_words, predictions_card, predictions_picture
+from agent.tools.answers import answer_words, predictions_card, predictions_picture, quoted
 from tests.agent.engine import SPEC
 from tests.fakes import START
 
@@ -69,3 +69,9 @@ def test_images_are_shown_with_what_they_are_and_called_by_their_names() -> None
     assert isinstance(drawn, Images)
     assert [tile.caption for tile in drawn.tiles] == ["rose · 91%", "tulip · 91%"]
     assert drawn.left_out == 38
+
+
+def test_indented_lines_of_a_text_are_no_code() -> None:
+    assert quoted("def a_b():\n\n    return 1\n\tend") == (
+        "> def a\\_b():  \n>   \n> \u00a0\u00a0\u00a0\u00a0return 1  \n> \u00a0\u00a0\u00a0\u00a0end  "
+    )
