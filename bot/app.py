@@ -19,9 +19,8 @@ from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
 from agent.domain.models import Preference
 from agent.domain.policy import Grant
 from agent.domain.runs import DEFAULT_ENGINE
-from agent.llm.acts import act_asked
 from agent.llm.chain import GatewayModels
-from agent.llm.offline import OfflinePlanner
+from agent.llm.rules import Rules
 from agent.runs.engines import Engines
 from agent.runs.life.service import Timings
 from agent.runs.polling import feed_of
@@ -169,7 +168,7 @@ class App:
         if self.brain.monitor is not None:
             self._background("monitor", self.brain.monitor.run)
         self._background("clock", self._tick_forever)
-        self._background("chart pool", self._warm_charts, forever=False)
+        self._background("warming", self._warm, forever=False)
 
     async def _reach_redis(self) -> str:
         """Where Redis is; empty where nothing needs one."""
@@ -212,7 +211,7 @@ class App:
 
     def _wire(self) -> None:
         settings = self.settings
-        rules, names = OfflinePlanner(), settings.model_names
+        rules, names = Rules(), settings.model_names
         models = None
         if names:
             patience_s, silence_s = settings.model_patience_s, settings.silence_s
@@ -229,7 +228,7 @@ class App:
                 models=models,
                 clock=SystemClock(),
                 tokens=ServingKey(settings.home / "keys").token,
-                acts=act_asked,
+                acts=rules.acts,
                 options=Options(
                     pictures=settings.home / "charts",
                     grants=settings.grants.model_copy(update={"admin": settings.grants.admin | self._owner}),
@@ -254,14 +253,16 @@ class App:
         )
         self._stack.push_async_callback(self.brain.close)
 
-    async def _warm_charts(self) -> None:
-        """Once people can reach the bot, so that they do not wait for matplotlib; an early chart starts it itself."""
+    async def _warm(self) -> None:
+        """Load what the first request needs, once people can reach the bot; an earlier request loads it itself."""
         waits = [asyncio.create_task(adapter.connection.wait()) for adapter in self.adapters.values()]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
+        await asyncio.to_thread(Rules.load)
+        self.brain.dispatcher.schemas()
         await self.pool.start()
 
     async def _tick_forever(self) -> None:

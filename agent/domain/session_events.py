@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent.domain.content import Card
 from agent.domain.errors import BadData
@@ -139,7 +139,7 @@ SessionEvent = Annotated[
     | TurnEnded,
     Field(discriminator="kind"),
 ]
-_EVENT: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent)
+_EVENT: TypeAdapter[SessionEvent] = TypeAdapter(SessionEvent, config=ConfigDict(defer_build=True))
 
 
 class Recording(Value):

@@ -26,7 +26,6 @@ from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Conversations, Runs
 from agent.tools.answers import ROWS_SHOWN, answer_words, predictions_card, predictions_picture
 from agent.tools.finding import LOOKED_AT, named, of_thread
-from agent.tools.targets import target_in
 from agent.tools.tool import Arguments, Caller, Result, Tool
 from agent.tools.training.programs import REQUIREMENTS
 
@@ -224,6 +223,8 @@ class Data:
         dataset = await self._files.find(caller.session_id, asked.file)
         report = await self._files.report(dataset, asked.target, asked.task)
         if asked.target is None and asked.about is not None:
+            from agent.tools.targets import target_in  # noqa: PLC0415 - a start does not wait for its patterns
+
             meant, _ = target_in(
                 asked.about, [of.name for of in report.columns if of.kind not in {"image", "datetime"}]
             )

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
@@ -54,12 +55,18 @@ class Dispatcher:
         self.polls = frozenset(name for name, tool in self._tools.items() if tool.polls)
         self._workspace = workspace
         self._acts = acts
-        self._schemas = tuple(tool.schema() for tool in self._tools.values() if tool.offered)
-        self._usual = tuple(schema for schema in self._schemas if not self._tools[schema.name].needs_run)
 
     def schemas(self, *, runs: bool = True) -> tuple[ToolSchema, ...]:
         """What a model is offered; without `runs` only what is of use where no run is known."""
         return self._schemas if runs else self._usual
+
+    @cached_property
+    def _schemas(self) -> tuple[ToolSchema, ...]:
+        return tuple(tool.schema() for tool in self._tools.values() if tool.offered)
+
+    @cached_property
+    def _usual(self) -> tuple[ToolSchema, ...]:
+        return tuple(schema for schema in self._schemas if not self._tools[schema.name].needs_run)
 
     def effect(self, name: str) -> Effect:
         """The effect of a tool; READ for an unknown one, whose call only answers that it is unknown."""
