@@ -303,7 +303,7 @@ def _router(around: Surroundings, services: _Services, dispatcher: Dispatcher) -
         ToolCalls(stores.conversations, dispatcher, approvals, services.questions, delivery),
         delivery,
         services.compactor,
-        FactsInWords(stores.facts, clock),
+        FactsInWords(stores.facts, clock) if options.charged else None,
         services.bills,
         services.budgets,
         limits=options.limits,

@@ -52,14 +52,17 @@ class TurnLoop:
         calls: ToolCalls,
         delivery: OutboxDelivery,
         compactor: Compactor,
-        facts: FactsInWords,
+        facts: FactsInWords | None,
         bills: Bills,
         budgets: BudgetService,
         *,
         limits: TurnLimits,
         answer_s: float,
     ) -> None:
-        """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer."""
+        """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer.
+
+        Rules, which read no `facts`, need none.
+        """
         self._conversations = conversations
         self._model_of = model_of
         self._dispatcher = dispatcher
@@ -167,7 +170,7 @@ class TurnLoop:
     async def _messages(self, turn: Turn, talk: Conversation) -> list[ModelMessage]:
         """What the model reads: the system's word, the conversation, and with its last message what is so now."""
         *before, last = read_by_model(talk, window=self._compactor.window(talk))
-        facts = await self._facts.read(turn, talk.files)
+        facts = await self._facts.read(turn, talk.files) if self._facts else ""
         return [ModelMessage(Role.SYSTEM, SYSTEM), *before, replace(last, facts=facts)]
 
     async def _ask(self, turn: Turn, talk: Conversation, live: LiveReply, control: TurnControl) -> ModelReply:

@@ -214,7 +214,7 @@ class SqlConversations:
             return begun, _context(connection, session_id) if known else Context(_history(connection, session_id), [])
 
         try:
-            return await self._database.write(store)
+            return await self._database.write(store, flushed=False)  # its inbox item would begin it anew
         except IntegrityError:
             return None
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
+from sqlalchemy import Connection, Engine, RootTransaction, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from agent.domain.errors import Conflict, NotFound, Unavailable
@@ -40,6 +40,7 @@ class _Job:
     run: Callable[[Connection], Any]
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
+    flushed: bool
 
 
 class Database:
@@ -107,8 +108,11 @@ class Database:
                 "Start the bot of this version once; it brings the database up to date."
             )
 
-    async def write(self, run: Callable[[Connection], T]) -> T:
+    async def write(self, run: Callable[[Connection], T], *, flushed: bool = True) -> T:
         """Run `run` in a transaction; returns after the commit. What it raises is raised here, and undone.
+
+        A commit survives the end of the process, and where it is `flushed` the loss of power too; the next one that is
+        flushed saves those before it. So what is made anew after a loss needs no disk to wait for.
 
         Raises:
             Unavailable: the database is away, locked or full; it may work later.
@@ -116,7 +120,7 @@ class Database:
         self._opened()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(run, future, loop))
+        self._jobs.put(_Job(run, future, loop, flushed))
         try:
             return await future
         except DBAPIError as error:
@@ -199,7 +203,7 @@ class Database:
             try:
                 if self._writer is None:
                     self._writer = self._taken_up()
-                transaction = self._writer.begin()
+                transaction = _begin(self._writer, flushed=any(job.flushed for job in batch))
                 try:
                     settled = [_attempt(job, self._writer, alone=len(batch) == 1) for job in batch]
                 except BaseException:
@@ -250,6 +254,16 @@ def _writing(engine: Engine, wait_s: float) -> Connection:
         where = engine.url.render_as_string(hide_password=True)
         raise Conflict(f"Another Trainyard bot uses the database {where}. Stop it, or set TRAINYARD_DATABASE_URL.")
     return connection
+
+
+def _begin(connection: Connection, *, flushed: bool) -> RootTransaction:
+    """Begin a transaction whose commit waits for the disk, or does not."""
+    if connection.dialect.name == "sqlite":  # which takes this between transactions only, and PostgreSQL within
+        connection.connection.cursor().execute(f"PRAGMA synchronous={'FULL' if flushed else 'NORMAL'}")
+    transaction = connection.begin()
+    if connection.dialect.name == "postgresql" and not flushed:
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
+    return transaction
 
 
 def _cause(error: Exception) -> str:

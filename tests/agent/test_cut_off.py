@@ -56,13 +56,13 @@ class Lives:
         self.dead = asyncio.Event()
         write = Database.write
 
-        async def counted(database: Database, run: Callable[[Connection], Any]) -> Any:
+        async def counted(database: Database, run: Callable[[Connection], Any], *, flushed: bool = True) -> Any:
             if self.left == 0:
                 self.dead.set()
                 await asyncio.Event().wait()
             if self.left is not None:
                 self.left -= 1
-            return await write(database, run)
+            return await write(database, run, flushed=flushed)
 
         monkeypatch.setattr(Database, "write", counted)
 

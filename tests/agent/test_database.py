@@ -55,6 +55,23 @@ async def test_a_database_is_read_beside_its_bot_and_nothing_is_changed(tmp_path
     await database.close()
 
 
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+async def test_what_would_be_made_anew_does_not_wait_for_the_disk(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sqlite = where == "sqlite"
+    file = f"sqlite:///{tmp_path / 'test.db'}"
+    database = Database(file if sqlite else f"{request.getfixturevalue('postgres')}?options=-csynchronous_commit%3Don")
+    asked = text("PRAGMA synchronous" if sqlite else "SHOW synchronous_commit")
+    await database.start()
+    flushed, quick, again = [
+        await database.write(lambda connection: connection.execute(asked).scalar_one(), flushed=each)
+        for each in (True, False, True)
+    ]
+    await database.close()
+    assert (flushed, quick, again) == ((2, 1, 2) if sqlite else ("on", "off", "on"))
+
+
 async def test_a_lock_that_somebody_holds_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOCK_WAIT_MS", 300)
     database = Database(f"sqlite:///{tmp_path / 'test.db'}")
