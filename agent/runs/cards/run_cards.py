@@ -332,7 +332,7 @@ def found_facts(outcome: Outcome) -> tuple[Fact, ...]:
 
 def _signed(interval: tuple[float, float] | None) -> str:
     low, high = interval or (0.0, 0.0)
-    return f"{low:+.3g} and {high:+.3g}"
+    return " and ".join(f"{'-' if value < 0 else '+'}{score_words(abs(value))}" for value in (low, high))
 
 
 def verdict(score: Scorecard, chosen: str) -> str:

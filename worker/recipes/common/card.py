@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from worker.recipes.common.job import Job
+from worker.recipes.common.scores import worded
 from worker.recipes.recipe import part
 
 _LIBRARY = {"lightgbm": "lightgbm", "linear": "sklearn", "encoder": "transformers", "language_model": "transformers",
@@ -67,15 +68,16 @@ def _measured(test: dict[str, Any] | None) -> list[str]:
         "|---|" + "---|" * len(metrics),
     ]
     lines += [
-        f"| {name} | " + " | ".join(f"{results[name][metric]:.4f}" for metric in metrics) + " |"
+        f"| {name} | " + " | ".join(worded(results[name][metric]) for metric in metrics) + " |"
         for name in sorted(results, key=lambda name: name != "model")
     ]
     if test.get("sure"):
-        (low, high), (least, most) = test["sure"]["interval"], test["sure"]["gain"]
+        low, high = map(worded, test["sure"]["interval"])
+        least, most = (worded(gain, sign=True) for gain in test["sure"]["gain"])
         lines += [
             "",
-            f"On other rows like these, {test['metric']} lies between {low:.4f} and {high:.4f} in 95 of 100 cases, and "
-            f"its advantage over the best baseline between {least:+.4f} and {most:+.4f}.",
+            f"On other rows like these, {test['metric']} lies between {low} and {high} in 95 of 100 cases, and its "
+            f"advantage over the best baseline between {least} and {most}.",
         ]
     if not test["sealed"]:
         lines += ["", "The test labels were not sealed: training and evaluation ran in the same place."]

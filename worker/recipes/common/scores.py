@@ -18,3 +18,9 @@ def log_baseline(runtime: TrainingRuntime, name: str, scores: Mapping[str, float
     """Tell the charts what there is to beat: metrics `baseline/<name>/<metric>`."""
     found = {f"baseline/{name}/{metric}": value for metric, value in curves(scores, part="valid").items()}
     runtime.log_metrics(step=step, **found)
+
+
+def worded(value: float, *, sign: bool = False) -> str:
+    """A score for people: four decimals below ten, two below ten thousand, none beyond; a `sign` also before gains."""
+    decimals = 4 if abs(value) < 10 else 2 if abs(value) < 10_000 else 0
+    return f"{value:{'+' if sign else ''},.{decimals}f}"

@@ -16,7 +16,7 @@ from typing import Any
 from trainyard import TrainingRuntime
 from worker.recipes.common.job import BadSettings, Job, Setting, write_json
 from worker.recipes.common.numerals import counted
-from worker.recipes.common.scores import curves
+from worker.recipes.common.scores import curves, worded
 
 BUDGET = {"trials": Setting(0, 0, 1000), "minutes": Setting(0.0, 0.0, 10_000.0)}
 KEPT = "checkpoints/trials.json"
@@ -91,10 +91,10 @@ class Plan:
     def summary(self, tried: Sequence[Trial]) -> str:
         """What the trials came to, in a sentence."""
         best, early = self.best(tried), sum(one.pruned for one in tried)
-        reached = f": {self.metric} {best.value:.4f} in trial {best.number}" if best else ""
+        reached = f": {self.metric} {worded(best.value)} in trial {best.number}" if best else ""
         return (
             f"{counted(len(tried), 'trial', 'trials')}, {early} of them ended early{reached} against "
-            f"{tried[0].value:.4f} with the recipe's own settings."
+            f"{worded(tried[0].value)} with the recipe's own settings."
         )
 
 
@@ -202,7 +202,7 @@ def _show(runtime: TrainingRuntime, plan: Plan, tried: Sequence[Trial]) -> None:
     runtime.log_metrics(step=last.number, **values)
     drawn = ", ".join(f"{name} {value:.3g}" for name, value in last.drawn.items())
     ended = ", ended early" if last.pruned else ""
-    runtime.log(f"Trial {last.number}: {plan.metric} {last.value:.4f}{ended} ({drawn}); best {best.value:.4f}.")
+    runtime.log(f"Trial {last.number}: {plan.metric} {worded(last.value)}{ended} ({drawn}); best {worded(best.value)}.")
     kept: list[Trial] = []
     trials = []
     for one in tried:

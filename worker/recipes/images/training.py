@@ -22,7 +22,7 @@ from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import NOT_KEPT, Job, Setting, write_json
 from worker.recipes.common.kept import kept
-from worker.recipes.common.scores import log_baseline
+from worker.recipes.common.scores import log_baseline, worded
 from worker.recipes.images.encoding import grey
 from worker.recipes.images.learner import ImageLearner
 from worker.recipes.images.network import Network, build, network_settings
@@ -132,8 +132,8 @@ def _candidates(
         scores[problem.naive] = problem.score(problem.naive_answers(fit, len(held)), held)
         scores["linear"] = problem.score(problem.of_linear(linear, rows[held]), held)
         naive, simple = scores[problem.naive][metric], scores["linear"][metric]
-        runtime.log(f"Baselines on {len(held):,} held-out images, {metric}: {problem.naive} {naive:.4f}, "
-                    f"{problem.linear} {simple:.4f}.")  # fmt: skip
+        runtime.log(f"Baselines on {len(held):,} held-out images, {metric}: {problem.naive} {worded(naive)}, "
+                    f"{problem.linear} {worded(simple)}.")  # fmt: skip
         if step is not None:
             log_baseline(runtime, "linear", scores["linear"], step=step)
 
@@ -164,7 +164,7 @@ def _candidates(
     scores["network"] = done.learner.measure()
     network, trained = done.learner.made, done.trained
     runtime.log(f"Network: {network.origin} on {network.device}; best step {trained.best_step} of {trained.steps}, "
-                f"{metric} {trained.best_score:.4f}.")  # fmt: skip
+                f"{metric} {worded(trained.best_score)}.")  # fmt: skip
     return scores, done
 
 
@@ -178,7 +178,7 @@ def _linear(job: Job, problem: Problem, rows: Answers, at: Places, name: str) ->
 def _choose(problem: Problem, scores: Mapping[str, Mapping[str, float]], held: int) -> tuple[str, str]:
     """`network` or `linear`, and the reason as a sentence."""
     linear, network = scores["linear"][problem.metric], scores["network"][problem.metric]
-    numbers = f"{problem.metric} {network:.4f} against {linear:.4f} on {held:,} held-out images"
+    numbers = f"{problem.metric} {worded(network)} against {worded(linear)} on {held:,} held-out images"
     if network < linear if problem.lower else network > linear:
         return "network", f"The network is kept: it beats {problem.linear} ({numbers})."
     return "linear", f"{problem.linear.capitalize()} is kept: the network does not beat it ({numbers})."

@@ -18,7 +18,7 @@ from worker.recipes.common.estimators import write_estimator
 from worker.recipes.common.finish import Finished, finish, read_parts
 from worker.recipes.common.holdout import read_holdout
 from worker.recipes.common.job import NOT_KEPT, Job, Setting, write_json
-from worker.recipes.common.scores import log_baseline
+from worker.recipes.common.scores import log_baseline, worded
 from worker.recipes.common.search import KEPT, Plan, ranges_left, search
 from worker.recipes.tabular.boosting import RANGES, SETTINGS, asked, boost
 from worker.recipes.tabular.encoding import encode, load_estimator
@@ -104,8 +104,8 @@ def _baselines(
         naive: problem.score(problem.naive_answers(fit, len(held)), held),
         "linear": study.score(linear, held),
     }
-    runtime.log(f"Baselines on {len(held):,} held-out rows, {metric}: {naive} {scores[naive][metric]:.4f}, "
-                f"{problem.linear} {scores['linear'][metric]:.4f}.")  # fmt: skip
+    runtime.log(f"Baselines on {len(held):,} held-out rows, {metric}: {naive} {worded(scores[naive][metric])}, "
+                f"{problem.linear} {worded(scores['linear'][metric])}.")  # fmt: skip
     return linear, scores
 
 
@@ -150,7 +150,7 @@ def _candidates(study: Study, runtime: TrainingRuntime, fit: Places, held: Place
         watch.save(booster, booster.current_iteration())
     best = At(booster, watch.best_round)
     scores["lightgbm"] = study.score(best, held)
-    runtime.log(f"LightGBM: best round {watch.best_round}, {metric} {scores['lightgbm'][metric]:.4f}.")
+    runtime.log(f"LightGBM: best round {watch.best_round}, {metric} {worded(scores['lightgbm'][metric])}.")
     return _Found({"linear": linear, "lightgbm": best}, scores, len(held), watch.best_round, watch.stopped)
 
 
@@ -165,9 +165,9 @@ def _choose(study: Study, runtime: TrainingRuntime, found: _Found) -> tuple[str,
             found.stopped = True
         else:
             linear, boosted = (float(np.mean(scores)) for scores in folds)
-            spread = f", {min(folds[1]):.4f} to {max(folds[1]):.4f} over the folds,"
+            spread = f", {worded(min(folds[1]))} to {worded(max(folds[1]))} over the folds,"
             how = f"{_FOLDS}-fold cross-validation of the training part"
-    numbers = f"{metric} {boosted:.4f}{spread} against {linear:.4f} on {how}"
+    numbers = f"{metric} {worded(boosted)}{spread} against {worded(linear)} on {how}"
     if study.better(boosted, linear):
         kind, why = "lightgbm", f"LightGBM is kept: it beats {simple} ({numbers})."
     else:
