@@ -7,7 +7,7 @@ PEERS := .venv-bench
 # Compiled files are kept whatever the environment says: each process that is started would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo chat up intents test test-faults test-builds mutation soak check format bench test-peers gallery pictures clean
+.PHONY: help setup demo chat up intents test test-faults test-builds mutation soak check lint types format bench test-peers gallery pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,11 +44,16 @@ test: $(READY)  ## run the tests, or those of TESTS="tests/bot …"
 test-builds: $(READY)  ## each task type on real data, from a sentence to a score at its reference, or those of BUILDS="cluster …"
 	$(BIN)/pytest -m builds tests/builds tests/system $(if $(BUILDS),-k "$(BUILDS)") -s
 
-check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
+lint: $(READY)  ## format, lint and import rules
 	$(BIN)/ruff format --check agent bot worker charts_render trainyard tests examples
 	$(BIN)/ruff check agent bot worker charts_render trainyard tests examples
 	$(BIN)/lint-imports
+
+types: $(READY)  ## types
 	$(BIN)/mypy
+
+check: $(READY)  ## format, lint, import rules, types, tests: what CI runs
+	$(MAKE) -j 2 --output-sync lint types
 	$(MAKE) test
 
 $(PEERS)/.ready: tests/bench/peers.lock
