@@ -468,3 +468,9 @@ class Models(Protocol):
 
     async def has_efforts(self, name: str) -> bool:
         """Whether this one has levels of effort; nobody is asked. Raises `Unavailable`."""
+
+    async def tokens(self, preference: Preference, messages: Sequence[ModelMessage]) -> int:
+        """How many tokens these have for the first of the chain, by its own tokenizer where one is known.
+
+        Nobody is asked. Raises `Unavailable`.
+        """

@@ -15,18 +15,18 @@ from agent.conversation.context import (
     cleared_upto,
     estimated_tokens,
     in_short,
+    next_read,
     read_by_model,
     summarised_upto,
     task_of,
-    tokens_of,
     transcript,
 )
 from agent.conversation.prompt import SUMMARY
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
-from agent.domain.errors import AppError
+from agent.domain.errors import AppError, Unavailable
 from agent.domain.inbound import Thread
-from agent.ports import OFFLINE, ModelMessage, ModelOf, ModelReply, Role
+from agent.ports import OFFLINE, ModelMessage, ModelOf, ModelReply, Models, Role
 from agent.stores import Compaction, Conversations, Turn
 
 FULL_SHARE = 0.8  # of the window; then something is done
@@ -59,13 +59,15 @@ class Compactor:
         bills: Bills,
         *,
         window: int,
+        models: Models | None = None,
     ) -> None:
-        """`window` is in tokens, for models whose own is not known."""
+        """`window` is in tokens, for models whose own is not known. Without `models`, tokens are estimated only."""
         self._conversations = conversations
         self._delivery = delivery
         self._model_of = model_of
         self._bills = bills
         self._window = window
+        self._models = models
 
     def window(self, talk: Conversation) -> int:
         """How many tokens the model reads that answered last."""
@@ -74,15 +76,15 @@ class Compactor:
     async def fit(self, turn: Turn, talk: Conversation, *, overflowed: bool = False) -> None:
         """Make room where the window is nearly full, or where the model said that it overflowed."""
         window = self.window(talk)
-        if not overflowed and tokens_of(talk, window=window, besides=BESIDES_TOKENS) < FULL_SHARE * window:
+        if not overflowed and await self._fits(talk, int(FULL_SHARE * window), window):
             return
         read = min(window, _read_tokens(talk, window)) if overflowed else window  # it may be smaller than we think
         keep = int(LONGEST_SHARE * read)
         cleared = cleared_upto(talk, keep_tokens=keep)
         made = replace(talk.compaction, cleared=cleared, made_after=_newest(talk))
-        after = tokens_of(replace(talk, compaction=made), window=window, besides=BESIDES_TOKENS)
         count = sum(talk.compaction.cleared < said.id <= cleared for said in talk.history if said.role is Role.TOOL)
-        if count and not overflowed and after < ROOM_SHARE * window:
+        put_away = replace(talk, compaction=made)
+        if count and not overflowed and await self._fits(put_away, int(ROOM_SHARE * window), window):
             await self._store(turn, talk, made, CLEARED.format(results=counted(count, "result")))
             return
         upto = summarised_upto(talk, keep_tokens=keep)
@@ -92,6 +94,21 @@ class Compactor:
             await self._store(turn, talk, made, notice)
         if overflowed and _read_tokens(talk, window) > ROOM_SHARE * read:
             await self._shorten(turn, talk, window, most_tokens=int(ROOM_SHARE * read))
+
+    async def _fits(self, talk: Conversation, most: int, window: int) -> bool:
+        """Whether the next call reads fewer than `most` tokens.
+
+        What an estimate, which is rather too large, finds too much is counted by the model's own tokenizer.
+        """
+        known, since = next_read(talk, window=window, besides=BESIDES_TOKENS)
+        if known + estimated_tokens(since) < most:
+            return True
+        if self._models is None or known >= most:
+            return False
+        try:
+            return known + await self._models.tokens(talk.preference, since) < most
+        except Unavailable:
+            return False
 
     async def _shorten(self, turn: Turn, talk: Conversation, window: int, *, most_tokens: int) -> None:
         """Leave out the middle of messages that must not be summarised: the request, and results not read yet."""

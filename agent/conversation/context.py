@@ -97,16 +97,16 @@ def estimated_tokens(messages: Iterable[ModelMessage]) -> int:
     )
 
 
-def tokens_of(talk: Conversation, *, window: int, besides: int) -> int:
-    """How many tokens the next call reads: what the provider counted for the last one, and what came since.
+def next_read(talk: Conversation, *, window: int, besides: int) -> tuple[int, Sequence[ModelMessage]]:
+    """What the next call reads: the tokens that the provider counted for the last one, and the messages since.
 
-    Where nothing was counted since the last compaction it is estimated, with `besides` for the system's word and tools.
+    Where nothing was counted since the last compaction, `besides` for the system's word and tools, and all messages.
     """
     for index in range(len(talk.history) - 1, -1, -1):
         said = talk.history[index]
         if said.tokens and said.id > talk.compaction.made_after:
-            return said.tokens + estimated_tokens(talk.history[index + 1 :])
-    return besides + estimated_tokens(read_by_model(talk, window=window))
+            return said.tokens, talk.history[index + 1 :]
+    return besides, read_by_model(talk, window=window)
 
 
 def cleared_upto(talk: Conversation, *, keep_tokens: int) -> int:

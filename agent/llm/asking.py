@@ -8,6 +8,7 @@ every model failed it waits, says so, and begins anew while its patience lasts.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -109,6 +110,11 @@ class Asking:
     async def facts(self, names: Sequence[str], ask_s: float) -> list[dict[str, Any]]:
         """What is known of models; each is asked for a word, all at once, for at most `ask_s`."""
         return list(await asyncio.gather(*(self._facts(name, ask_s) for name in names)))
+
+    async def tokens(self, name: str, messages: Sequence[Mapping[str, Any]]) -> int:
+        """How many tokens messages have for a model, by LiteLLM's tokenizer of it, or its usual one."""
+        count = functools.partial(self._litellm.token_counter, model=split_name(name)[0], messages=messages)
+        return int(await asyncio.to_thread(count))
 
     async def _facts(self, name: str, ask_s: float) -> dict[str, Any]:
         model, url = split_name(name)

@@ -25,6 +25,7 @@ START_WAIT_S = 5.0  # a gateway listens before it imports anything heavy
 BYTES_A_TOKEN = 4  # in an estimate
 START_S = 60.0  # until it has loaded LiteLLM, on a slow machine
 ASK_S = 10.0
+COUNT_S = 5.0
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
 CUTS = {  # by the reason that an answer ended for
@@ -165,12 +166,17 @@ async def facts_of(names: Sequence[str], socket: Path, *, ask_s: float) -> Seque
     Raises:
         Unavailable: the gateway does not answer.
     """
+    facts = await _told(socket, {"about": list(names), "ask_s": ask_s}, "facts", limit_s=ask_s + START_S)
+    return [ModelFacts(**each) for each in facts]
+
+
+async def _told(socket: Path, request: Mapping[str, Any], key: str, *, limit_s: float) -> Any:
+    """What the gateway answers in one line. Raises `Unavailable`: it does not."""
     reader, writer = await _connect(socket)
     try:
-        async with asyncio.timeout(ask_s + START_S):
-            writer.write(json.dumps({"about": list(names), "ask_s": ask_s}).encode() + b"\n")
-            answer = json.loads(await reader.readline())
-        return [ModelFacts(**facts) for facts in answer["facts"]]
+        async with asyncio.timeout(limit_s):
+            writer.write(json.dumps(request).encode() + b"\n")
+            return json.loads(await reader.readline())[key]
     except (TimeoutError, OSError, ValueError, KeyError) as error:
         raise Unavailable("The process that talks to language models does not answer.") from error
     finally:
@@ -264,6 +270,11 @@ class GatewayModels:
         """Whether this one has levels of effort; nobody is asked. Raises `Unavailable`."""
         (facts,) = await facts_of((name,), self._socket, ask_s=0)
         return facts.efforts
+
+    async def tokens(self, preference: Preference, messages: Sequence[ModelMessage]) -> int:
+        """How many tokens these have for the first of the chain; nobody is asked. Raises `Unavailable`."""
+        request = {"count": preference.order(self.names)[0], "messages": [_as_openai(said) for said in messages]}
+        return int(await _told(self._socket, request, "tokens", limit_s=COUNT_S))
 
 
 class ModelChain:

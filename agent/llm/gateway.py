@@ -76,6 +76,9 @@ class Gateway:
                 facts = await self._asking.facts(request["about"], float(request.get("ask_s") or 0))
                 await _send(writer, {"facts": facts})
                 return
+            if "count" in request:
+                await _send(writer, {"tokens": await self._asking.tokens(request["count"], request["messages"])})
+                return
             async with contextlib.aclosing(self._asking.answer(request)) as answer:
                 async for said in answer:
                     await _send(writer, said)
@@ -96,8 +99,10 @@ def _read(line: bytes) -> dict[str, Any] | None:
         request = json.loads(line)
     except ValueError:
         return None
-    names = (request.get("models") or request.get("about")) if isinstance(request, dict) else None
-    return request if names and isinstance(names, list) else None
+    if not isinstance(request, dict):
+        return None
+    names = request.get("models") or request.get("about") or [request.get("count")]
+    return request if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
 
 def _error(text: str) -> dict[str, Any]:

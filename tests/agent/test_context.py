@@ -10,8 +10,9 @@ import pytest
 from agent.conversation.context import Conversation, estimated_tokens, read_by_model, summarised_upto
 from agent.conversation.prompt import as_read
 from agent.domain.errors import TooLong
+from agent.domain.models import ModelFacts, Preference
 from agent.llm.chain import paired
-from agent.ports import OFFLINE, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.ports import OFFLINE, Model, ModelMessage, ModelReply, Role, ToolCall, ToolSchema, Unused
 from agent.stores import Compaction
 from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
@@ -72,6 +73,46 @@ async def test_old_results_are_put_away_first_and_read_again(small: Harness) -> 
     assert "I summarised" not in "".join(small.adapter.texts())
     page = json.loads(model.asked[3][-1].text)
     assert (page["page"], page["pages"], page["text"]) == (2, 5, "a" * 8000)
+
+
+class Counting:
+    """One scripted model with a tokenizer of its own: six letters are a token."""
+
+    names = ("m",)
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.counted: list[int] = []
+
+    def model(self, preference: Preference, unused: Unused | None = None) -> Model:
+        return self._model
+
+    async def facts(self) -> Sequence[ModelFacts]:
+        return (ModelFacts("m"),)
+
+    async def has_efforts(self, name: str) -> bool:
+        return False
+
+    async def tokens(self, preference: Preference, messages: Sequence[ModelMessage]) -> int:
+        self.counted.append(sum(len(said.text) for said in messages) // 6)
+        return self.counted[-1]
+
+
+async def test_what_seems_too_long_is_counted_by_the_models_own_tokenizer(small: Harness) -> None:
+    model = ScriptedModel(
+        looks("a:45000", tokens=18_000),  # 15,000 more by the estimate, 7,500 counted: of 40,000 less than 80 %
+        looks("b:45000", tokens=26_000),  # too long by both
+        ModelReply("Done.", (), "m"),
+    )
+    small.models = counting = Counting(model)
+    async with small.open() as brain:
+        await brain.router.accept(said("look at all of it"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+        await brain.delivery.idle()
+    assert [count // 100 for count in counting.counted] == [75, 75]
+    assert "a" * 10_000 in text_of(model.asked[1])
+    assert "a" * 10_000 not in text_of(model.asked[2])
+    assert [text for text in small.adapter.texts() if "The conversation was getting long" in text]
 
 
 async def test_one_message_and_many_steps_are_summarised_and_the_task_stays(small: Harness) -> None:

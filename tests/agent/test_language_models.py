@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from agent.domain.models import ModelFacts, Preference
-from agent.ports import HalfTyped, Model, ModelReply, Unused
+from agent.ports import HalfTyped, Model, ModelMessage, ModelReply, Unused
 from tests.agent.conftest import Harness
 from tests.fakes import ALICE, THREAD, ScriptedModel, commanded, said
 
@@ -33,6 +33,9 @@ class TwoModels:
 
     async def has_efforts(self, name: str) -> bool:
         return name == CLAUDE
+
+    async def tokens(self, preference: Preference, messages: Sequence[ModelMessage]) -> int:
+        return 10 * len(messages)
 
 
 @pytest.fixture

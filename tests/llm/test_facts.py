@@ -4,7 +4,11 @@ import json
 import time
 from dataclasses import replace
 
-from agent.llm.chain import facts_of
+from agent.conversation.context import estimated_tokens
+from agent.domain.models import Preference
+from agent.llm.chain import GatewayModels, facts_of
+from agent.llm.offline import OfflinePlanner
+from agent.ports import ModelMessage, Role, ToolCall
 from tests.llm.conftest import ASKED, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Call, Fail, Hang, ModelServer, Page, Reply
 
@@ -36,6 +40,17 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
     assert "ollama_chat/qwen3" in ollama.trouble
     assert "Put ANTHROPIC_API_KEY into `.env`" in claude.trouble
     assert len(server.requests) == 5
+
+
+async def test_tokens_are_counted_as_the_model_reads_them(gateway: GatewayProcess) -> None:
+    names = ("openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5")
+    models = GatewayModels(names, gateway.socket, OfflinePlanner(), patience_s=0, silence_s=5)
+    call = ToolCall("c-1", "run_status", '{"run": "r-abc123"}')
+    asked = [ModelMessage(Role.USER, "training " * 2000), ModelMessage(Role.ASSISTANT, "", (call,))]
+    asked.append(ModelMessage(Role.TOOL, "gestört " * 1000, call_id="c-1"))
+    for preference in map(Preference, names):
+        tokens = await models.tokens(preference, asked)
+        assert 4_000 < tokens < 5_200 < estimated_tokens(asked)  # "gestört" has two or three
 
 
 async def test_ollama_answers_and_costs_nothing(gateway: GatewayProcess, server: ModelServer) -> None:
