@@ -70,6 +70,7 @@ class OutboxDelivery:
         self._gone: dict[str, float] = {}  # what is not there, as somebody deleted it, until when nobody looks again
         self._growing: set[str] = set()
         self._reduced: dict[str, _Reduced] = {}
+        self._posted: dict[str, MessageRef] = {}  # what stands in its thread and is not stored as sent yet
 
     async def put(
         self, key: str, thread: Thread, content: Content, *, whisper: Whisper | None = None, urgent: bool = False
@@ -217,6 +218,7 @@ class OutboxDelivery:
             self._gone.pop(post.key, None)
             reduced = self._reduced.get(post.key)
             await self._outbox.sent(post.key, ref, shown=None if reduced is not None else post.version)
+            self._posted.pop(post.key, None)
             return reduced is None
         finally:
             self._note_edit(post.key)
@@ -269,17 +271,19 @@ class OutboxDelivery:
         raise refused
 
     async def _post_or_edit(self, adapter: ChatAdapter, post: Post) -> MessageRef:
-        if post.ref is not None:
-            return await self._edit(adapter, post, post.ref)
+        ref = post.ref or self._posted.get(post.key)
+        if ref is not None:
+            return await self._edit(adapter, post, ref)
         if post.state in {PostState.BEGUN, PostState.SENDING} and post.whisper is None:
             found = await adapter.find(post.thread, key=post.key, growing=post.state is PostState.BEGUN)
             if found is not None:
                 return await adapter.edit(post.thread, found, post.content)
         try:
-            return await adapter.post(post.thread, post.content, key=post.key, whisper=post.whisper)
+            self._posted[post.key] = await adapter.post(post.thread, post.content, key=post.key, whisper=post.whisper)
         except Exception:
             await self._outbox.sending(post.key)
             raise
+        return self._posted[post.key]
 
     async def _edit(self, adapter: ChatAdapter, post: Post, ref: MessageRef) -> MessageRef:
         """Edit a message. One that somebody deleted is posted again only when its content is urgent."""

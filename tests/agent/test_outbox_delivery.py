@@ -130,6 +130,23 @@ async def test_what_a_bot_posted_before_it_was_ended_is_not_posted_again_by_the_
     assert adapter.texts() == ["whole", "not sent yet"]
 
 
+async def test_what_was_posted_while_the_database_was_away_is_not_posted_again(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, failures = outbox.sent, [Unavailable("The database is away."), Unavailable("It still is.")]
+
+    async def sent_later(key: str, ref: MessageRef, *, shown: int | None) -> None:
+        if failures:
+            raise failures.pop()
+        await sent(key, ref, shown=shown)
+
+    monkeypatch.setattr(outbox, "sent", sent_later)
+    await put(delivery, "answer", "whole")
+    await delivery.idle()
+    assert (adapter.texts(), failures) == (["whole"], [])
+    assert [kind for kind, _ in adapter.tried] == ["post", "edit", "edit"]
+
+
 async def test_an_edit_that_waits_holds_up_no_post_and_is_not_repeated_before_its_time(
     delivery: OutboxDelivery, adapter: ChatAdapter, clock: FakeClock
 ) -> None:
