@@ -60,7 +60,7 @@ def main() -> None:
     remap_sigterm()
     if told.clock is not None:
         set_clock(told.clock)
-        importlib.import_module("worker.launches.launching").subprocess = _Subprocess(told.clock)  # type: ignore[attr-defined]
+        importlib.import_module("worker.launches.spawning").subprocess = _Subprocess(told.clock)  # type: ignore[attr-defined]
     for name in BOOTED if told.boot_id else ():
         module = importlib.import_module(name)
         if hasattr(module, "boot_id"):
