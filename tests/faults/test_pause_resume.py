@@ -256,7 +256,7 @@ def test_its_supervisor_was_killed(site: Site, case: Case, whole: Asked) -> None
 def test_stopped_and_retried(site: Site, case: Case, whole: Asked) -> None:
     cut = ask(site, case, f"stopped-{case.recipe}")
     cut.reaches(0.3)
-    cut.says("stop")
+    cut.says(f"stop {cut.run}")
     assert site.ends(cut.run, limit_s=LIMIT_S)["state"] == "stopped"
     step = site.run_row(cut.run)["step"]
     assert (cut.folder / f"checkpoints/step_{step:08d}").is_dir()

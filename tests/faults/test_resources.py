@@ -41,7 +41,7 @@ def test_row_10_a_run_that_takes_all_memory(own_site: Site, by: str) -> None:
     own_site.start_bot()
     outcome = own_site.ends(own_site.create(HUNGRY), limit_s=90)
     assert (outcome["state"], outcome["exit_class"]) == ("failed", "host_oom"), outcome
-    words = "The host ran out of memory and ended" if by == "auto" else "of memory and may use 600 MiB"
+    words = "a run may use 600 MiB, so it was killed" if by == "auto" else "of memory and may use 600 MiB"
     assert words in outcome["reason"]
     assert len(own_site.attempts(outcome_run(own_site))) == 1
 
