@@ -284,6 +284,8 @@ async def test_a_wrong_word_is_told_what_there_is(harness: Harness) -> None:
         await stage.says(run, Ended(outcome=outcome(harness.folder, facts(harness.folder))))
         said = (await stage.asks("results", run.id, "confuson")).text
         assert "has no picture `confuson`" in said
+        measured = card_of(await stage.asks("results", run.id, "reported", "confusion"))  # it was measured
+        assert measured.title == f"Confusion of {run.id}"
         assert "`confusion`, `mistakes`" in said
 
 

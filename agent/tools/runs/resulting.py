@@ -86,7 +86,7 @@ class Resulting:
             return await self.measured(run, view, pictures)
         if named or (pictures and every):
             return await self._reported(run, pictures, on_a_sheet(named or pictures))
-        if view is not None and not asked.reported:
+        if view is not None and (not asked.reported or (measured and asked.picture in RESULT_WORDS)):
             return await self.measured(run, view, pictures)
         facts = await facts_of(run, self._blobs) if measured else None
         there = views_of(facts.found) if facts else ()
