@@ -9,10 +9,12 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
+from agent.domain.tasks import TASKS
 from agent.llm.features import concepts, masked
 from agent.llm.intents import wish_to_act
 from agent.llm.places import ACT
 from agent.llm.requests.asked import (
+    NEITHER,
     Request,
     columns_of,
     last_plan,
@@ -28,7 +30,6 @@ from agent.llm.requests.meant import decided, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.trainings import again, look_first, plan, what_next
 from agent.llm.requests.words import (
-    NEITHER,
     NO_PLAN,
     NOT_DECIDED,
     NOT_UNDERSTOOD,
@@ -92,12 +93,20 @@ class OfflinePlanner:
 
 def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The reply, unless the request says something that its call does not hold: that is asked for, and not dropped."""
-    for one in () if reply.text.endswith(_WITHOUT_IT) else reply.calls:
-        if missed := unread(one.name, json.loads(one.arguments), asked.words, columns_of(messages)):
+    for one in () if asked.settled or reply.text.endswith(_WITHOUT_IT) else reply.calls:
+        if missed := unread(one.name, json.loads(one.arguments), asked.words, _unused(one, messages)):
             return not_read(missed, report_of(messages))
         if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
             return say(NOTHING_NEW)
     return reply
+
+
+def _unused(made: ToolCall, messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The columns of the data that nothing reads unless a call says so."""
+    report = report_of(messages)
+    task = TASKS.get(json.loads(made.arguments).get("task") or report.get("suggested_task") or "")
+    reads = {"image", report.get("text_column")} if task and task.needs_text else {"image"}
+    return tuple(name for name in columns_of(messages) if name not in reads)
 
 
 def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
@@ -162,6 +171,9 @@ def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     if "error" in answer:
         return _without_refused(asked, messages, str(answer["error"])) or say(answer["error"])
     tool = _tool_of(messages)
+    if tool == "ask_user":
+        plans = report_of(messages) and wanted(asked, messages) in {"train", "again", "yes"}
+        return plan(asked, report_of(messages), messages) if plans else _to_request(asked, messages)
     if tool == "fetch_data":
         is_known = program_in(asked) is not None or wanted(asked, messages) is not None
         return _to_request(asked, messages) if is_known else call("inspect_dataset", file=asked.file)

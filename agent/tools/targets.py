@@ -12,9 +12,13 @@ _NOT_USED = (
     r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|(?:apart"
     r"|aside) from|but not"
     r"|hid(?:e|ing)"
-    r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)(?: (?:need|get to|to|be allowed to))*"
+    r"|get(?:ting)? rid of|remov(?:e|ing)|toss(?:ing)?|ditch(?:ing)?|throw(?:ing)? (?:out|away)|hands off"
+    r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)"
+    r"(?: (?:need|get to|to|be allowed to|let (?:it|the model)))*"
     r" (?:use|include|look at|consider|see|touch|need|read)|(?:not|never|\w+n['’]t) using"
-    r"|ohne|lass(?:e|en)?|sans|n['’]utilise[rz]? pas|sin|no (?:uses|usar|mires)|quitar?"
+    r"|ohne|lass(?:e|en)?|schmei(?:ß|ss)\w*|streiche?n?|entferne?n?"
+    r"|sans|n['’]utilise[rz]? pas|vire[rz]?|enl[èe]ve[rz]?|retire[rz]?|exclu(?:s|re)"
+    r"|sin|no (?:uses|usar|mires)|quitar?|saca(?:r|ndo)?|excluye(?:ndo)?|elimina(?:r|ndo)?|fuera"
     r"|(?:不要|别|不)(?:使用|用|看)|去掉|忽略)"
 )
 # What follows the verb, up to where something else is asked for.
@@ -24,17 +28,19 @@ _LEFT_OUT = re.compile(
     r"(?:predict|train|classify|regress|weg|aus"
     r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold"
     r"|(?:the |das |la |el )?(?:target|ziel|cible|objetivo)|with|for|at most|up to)\b|$)"
-    r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
+    r"|\b(?:leav|keep|tak|kick)(?:e|ing)?\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
     r"|(?:\bwith|[,;])\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
     re.IGNORECASE,
 )
 # What is said behind a column that is to be left out.
 _UNWANTED = (
-    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:left out|excluded|dropped|ignored|removed)\b|(?:is|are) (?:leak"
-    r"|cheat|useless|irrelevant|noise|not (?:needed|used|allowed))\w*"
-    r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|(?:weg|aus)lassen\b|ignorieren\b"
-    r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b"
-    r"|no (?:hace falta|sirve|se usa)\b|fuera\b|raus\w*|不要|不用|去掉"
+    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|off limits"
+    r"|not (?:needed|used|allowed))\w*"
+    r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|no (?:hace falta|sirve|se usa)\b"
+    r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b|不要|不用|去掉"
+    r"|(?:(?:(?!and\b|or\b|with|but\b|und\b|et\b|y\b)\w+) ){0,5}?(?:(?:left|kept|keep|stays?|leave|taken?|goes?"
+    r"|be) out|excluded|dropped|ignored"
+    r"|removed|weg(?:ge)?lass\w*|auslassen|ausschlie\w+|raus(?!f)\w*|ignorieren|fuera|dehors)\b"
     r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave) (?:it"
     r"|that(?: one)?|this)\b)"
     r"|\s*(?:那|这)?一?列?[^，。；,;]{0,8}?(?:不要|不用|别用|别带|去掉|忽略|排除|扔掉|删掉)"
@@ -62,7 +68,8 @@ _IS_TARGET = re.compile(
 # What stands before a column that is read, not predicted.
 _READ = re.compile(
     r"(?:\b(?:texts?|inputs?|features?|dates?|time|id)(?: columns?)?(?: is| are| in| from| of)?(?: the)?(?: column)?"
-    r"|\b(?:from|using|based on|given|read|reads|reading"
+    r"|\b(?:using|based on|given)\b[^.;!?]*"
+    r"|\b(?:from|read|reads|reading"
     r"|in)(?: the)?(?: texts?)?(?: columns?)?(?: in)?|文本(?:列)?(?:是|用|取)?)\s*$",
     re.IGNORECASE,
 )
@@ -75,6 +82,7 @@ _VERB = re.compile(
     r"|\bsage?n?\b(?=.*\b(?:voraus|vorher)\b)|预测|估计|估算|判断|识别)(.*)",
     re.IGNORECASE | re.DOTALL,
 )
+_PAIR = r"(?<![\w-])[`“\"]?({0})[`”\"]?\s*(?:->|=>|→|➜|\b(?:into|to|nach|vers|a|al)\b|到|译成)\s*[`“\"]?({0})(?![\w-])"
 # What stands behind the target: what it is read from.
 _FROM = re.compile(r"\b(?:from|using|given|based on|out of|by means of)\b", re.IGNORECASE)
 _INTO = re.compile(
@@ -183,7 +191,7 @@ def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
         known = [name for name in names if _spoken(name, part) or _only_part(name, part, names)]
         said = [next(filter(None, groups)) for groups in _COLUMN.findall(part)]
         found += known + [name for name in said if not any(_spoken(name, one) or _spoken(one, name) for one in known)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*(name for name in names if name in found), *found)))
 
 
 def _only_part(name: str, part: str, names: Sequence[str]) -> bool:
@@ -225,12 +233,30 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     verb = _INTO.search(words) or _VERB.search(words)
     said = next(filter(None, verb.groups()), "") if verb else ""
     behind = _FROM.split(said, maxsplit=1)[0]
-    for one in (_declared(names, words), _first_named(names, behind), _only_named(names, words)):
+    for one in (
+        _declared(names, words),
+        pair_in(asked, names)[1],
+        _first_named(names, behind),
+        _only_named(names, words),
+    ):
         if one:
             return one, True
     names = [name for name in names if not _spoken(name, words)]  # those are read, or part the rows
     best, sure = _alike(_tokens(said if verb else words), names)
     return (best, sure) if sure or verb else (None, False)  # half a name that nobody wanted predicted is none
+
+
+def pair_in(asked: str, names: Sequence[str]) -> tuple[str | None, str | None]:
+    """What is read and what is predicted of it, where both stand together: “body -> queue”, “from de into en”."""
+    ways = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    found = re.search(_PAIR.format(ways), asked, re.IGNORECASE) if names else None
+    said = {name.lower(): name for name in names}
+    return (said[found[1].lower()], said[found[2].lower()]) if found else (None, None)
+
+
+def mentions(name: str, asked: str) -> bool:
+    """Whether a column is named that is not to be left out."""
+    return _spoken(name, asked) is not None and name not in left_out(asked, (name,))
 
 
 def _declared(names: Sequence[str], words: str) -> str | None:

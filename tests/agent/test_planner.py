@@ -470,8 +470,38 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
 async def test_what_no_reader_took_is_asked_for_and_not_dropped(words: str, unread: str) -> None:
     said = await reply(user(words), called("inspect_dataset"), answered(REPORT)) if "health" in words else None
     said = said or await reply(user(words))
-    assert not said.calls
-    assert unread in said.text
+    (question,) = said.calls
+    assert question.name == "ask_user"
+    assert unread in json.loads(question.arguments)["question"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "plan"),
+    [
+        ("go on without it", {"file": "visits.csv", "target": "health"}),
+        ("without the column age", {"file": "visits.csv", "target": "health", "drop_columns": ["age"]}),
+    ],
+)
+async def test_what_is_answered_about_a_request_is_added_to_it(answer: str, plan: dict[str, Any]) -> None:
+    asked = (user("train a model for health, mind the age", "visits.csv"), called("inspect_dataset"))
+    report = answered(REPORT | {"columns": [{"name": "age"}, {"name": "health"}], "dataset": {"name": "visits.csv"}})
+    (question,) = (await reply(*asked, report)).calls
+    assert json.loads(question.arguments)["choices"] == ["without the column age", "go on without it", "something else"]
+    told = (ModelMessage(Role.ASSISTANT, "", (question,)), answered({"text": f"Al answered: {answer}"}, question.id))
+    (call,) = (await reply(*asked, report, *told)).calls
+    assert (call.name, json.loads(call.arguments)) == ("start_training", plan)
+    told = (told[0], answered({"text": "Al answered: something else"}, question.id))
+    assert not (await reply(*asked, report, *told)).calls
+
+
+async def test_the_column_to_predict_is_asked_for_with_buttons() -> None:
+    asked = (user("train a model on this", "a.csv"), called("inspect_dataset"))
+    report = answered({"text": "", "dataset": {"name": "a.csv"}, "columns": [{"name": "b"}, {"name": "c"}]})
+    (question,) = (await reply(*asked, report)).calls
+    assert json.loads(question.arguments)["choices"] == ["target b", "target c", "something else"]
+    told = (ModelMessage(Role.ASSISTANT, "", (question,)), answered({"text": "Al answered: target c"}, question.id))
+    (call,) = (await reply(*asked, report, *told)).calls
+    assert (call.name, json.loads(call.arguments)) == ("start_training", {"file": "a.csv", "target": "c"})
 
 
 @pytest.mark.parametrize(
@@ -683,6 +713,8 @@ async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: s
     ("words", "arguments"),
     [
         ("run this with MODE=fast and N_STEPS=20", {"environment": {"MODE": "fast", "N_STEPS": "20"}}),
+        ("run this, it needs WANDB_API_KEY and the hub", {"secrets": ["WANDB_API_KEY"]}),
+        ("run it with weights from the hub", {"network": "hub"}),
         ("starte das Skript auf zwei GPUs für eine Stunde", {"gpus": 2, "max_hours": 1}),
         ("lance ce script avec --lr 0.3", {"arguments": "--lr 0.3"}),
         ("ejecuta esto en gpu-2", {"host": "gpu-2"}),

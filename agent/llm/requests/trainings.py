@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from agent.domain.tasks import TASKS, Answer, Task
-from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, offered, report_of
+from agent.llm.requests.asked import WHICH_TARGET, Request, as_object, columns_of, last_plan, offered, report_of
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
-from agent.llm.requests.words import call, not_read, say
+from agent.llm.requests.words import call, not_read, say, which_target
 from agent.llm.slots.changes import HAN, all_said, changes_in, settings_in
 from agent.llm.slots.files import file_in
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
@@ -20,7 +20,7 @@ from agent.llm.slots.numbers import factors_in
 from agent.llm.slots.settings import clusters_in, held_out_in, split_in, text_column_in, weights_in
 from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
-from agent.tools.targets import left_out, quoted_target, said_to_predict, target_in
+from agent.tools.targets import left_out, mentions, pair_in, quoted_target, said_to_predict, target_in
 
 _MOST_ABOUT = 300  # characters of a request that say what to predict
 _OTHER_DATA = re.compile(
@@ -40,7 +40,8 @@ _MOST_NAMED = 40  # columns
 
 def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """Look at the data of a training; what nobody could read of the request is asked for at once."""
-    if missed := unread("start_training", _all_read(asked.words), asked.words, columns_of(messages)):
+    missed = unread("start_training", _all_read(asked.words), asked.words, columns_of(messages))
+    if missed and not asked.settled:
         return not_read(missed, report_of(messages) if not asked.file else {})
     task = task_in(asked.words, has_text=True)
     target = quoted_target(asked.words)
@@ -88,7 +89,7 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         other = next((name for name in others if name not in _seen(messages)), None)
         return call("inspect_dataset", file=other) if other else say(_WHICH_FILE.format(", ".join(others)))
     if target is None and words:
-        return say(words)
+        return which_target(words, _to_predict(report)) if words.startswith(WHICH_TARGET) else say(words)
     file = str(report.get("dataset", {}).get("name"))
     record = TASKS[task or report.get("suggested_task") or "tabular_classification"]
     settings = _settings(asked, before, record)
@@ -108,7 +109,7 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         split_by=split_in(asked, _names(report, "datetime"), _names(report)) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,
         priority=soon_in(asked),
-        text_column=text_column_in(asked, _names(report, "text")) or before.get("text_column"),
+        text_column=_text_column(asked, report, record, target) or before.get("text_column"),
         **({name: before[name] for name in ("network", "auto_resume") if name in before} | reach_said(asked)),
         **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
     )
@@ -140,7 +141,12 @@ def _target_for(task: str | None, asked: str, report: dict[str, Any], before: di
     """The column to predict, as far as the task type needs one; and how it was chosen, or which is asked for."""
     if task and not TASKS[task].needs_target:
         return None, ""
-    found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
+    found = (
+        quoted_target(asked)
+        or pair_in(asked, _to_predict(report))[1]
+        or before.get("target")
+        or report.get("suggested_target")
+    )
     if found and task and not TASKS[task].asks_for_target:
         return found, ""
     return _target(task, asked, report, before)
@@ -183,9 +189,24 @@ _OF_ANSWER: dict[Answer, Callable[[str], dict[str, Any]]] = {
 }
 
 
+def _text_column(asked: str, report: dict[str, Any], task: Task, target: str | None) -> str | None:
+    """The column to read that is named: as that, or as the only one with texts that is not predicted."""
+    texts = _names(report, "text")
+    said = text_column_in(asked, texts)
+    if said or not task.needs_text:
+        return said
+    named = [name for name in texts if name != target and mentions(name, asked)]
+    return pair_in(asked, texts)[0] or (named[0] if len(named) == 1 else None)
+
+
 def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:
     """The columns of a report, or those of one kind."""
     return tuple(str(column["name"]) for column in report.get("columns", ()) if kind in {"", column.get("kind")})
+
+
+def _to_predict(report: dict[str, Any]) -> list[str]:
+    """The columns of a report that can be predicted."""
+    return [str(one["name"]) for one in report.get("columns", ()) if one.get("kind") not in {"image", "datetime"}]
 
 
 def _suggested(report: dict[str, Any], task: str | None) -> str | None:
@@ -200,7 +221,7 @@ def _suggested(report: dict[str, Any], task: str | None) -> str | None:
 
 def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
     """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
-    names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
+    names = _to_predict(report)
     if not names and report.get("columns"):
         return None, "There is no column to predict: the card says what the file needs."
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
@@ -215,7 +236,7 @@ def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[s
     target = before.get("target") or named or (report.get("target") or {}).get("column")
     target = target or _suggested(report, task)
     if target is None:
-        return None, f"Which column should I predict? The columns: {columns}."
+        return None, f"{WHICH_TARGET} The columns: {columns}."
     if named:
         return target, f"I take it that you mean `{target}`."
     if said:

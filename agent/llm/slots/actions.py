@@ -60,7 +60,8 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 _BECAUSE = re.compile(
-    r"(?<!\s)\s+(?:because|due to|so that|now that|(?:as|since) (?:it|the|there|i|we|they)"
+    r"(?<!\s)\s+(?:because|due to|so that|now that|(?:as|since) (?:it|there|i|we|they|the \w+ (?:is|was|has|had"
+    r"|are|were))"
     r"|(?:it|which) (?:failed|crashed|died)|weil|denn|parce qu\w*|car|puisque|porque|ya que)\b|(?<!\s)\s*因为",
     re.IGNORECASE,
 )
@@ -84,12 +85,17 @@ _TELLS_ELSEWHERE = re.compile(
     r"|jusqu\w*|doit|pas|mañana|cuando|despu[ée]s|hasta|debe\w*|no|sino|aber|mais|pero)\b|\d|明天|等|之后|如果|再|先"
     r"|不|但))"
     r"(?:(?:er|sie|es|ich|wir|man|jemand|(?:der|die|das) \w+ (?:ist|sind|war|hat|haben|wird|braucht|bringt|l[äa]uft)"
-    r"|il|elle|[çc]a|c['’]est|je|on (?:a|est|n['’])|nous|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
+    r"|il|elle|[çc]a|c['’]est|je|on (?:a(?! [cg]pu)(?= (?:\w+ )?\w+(?:é|ée|és|i|u|is|it)\b)|est|n['’])|nous"
+    r"|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
     r"|necesito|necesitamos|alguien|se)\b|我|它|有人|已经)",
     re.IGNORECASE | re.DOTALL,
 )
+_WHICH_IS = re.compile(
+    r"\b(?:which|that|who) (?:is|are|was|has|have|had)\b.*", re.IGNORECASE | re.DOTALL
+)  # told of a thing
 _DEMANDS = re.compile(
     r"\b(?:should|must|shall|ha(?:s|ve) to|use|wants?|would like"
+    r"|(?:may|can|could|might) (?:take|use|run|have|last|cost)|takes? (?:up to|at most)"
     r"|(?:is|are) (?:fine|ok(?:ay)?|enough|plenty|all ?right|the (?:most|maximum|limit))"
     r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
     re.IGNORECASE,
@@ -208,7 +214,7 @@ def wish_in(words: str) -> str:
     first, *others = _BREAK.split(words)
     kept = [_BECAUSE.split(first, maxsplit=1)[0]]
     for between, clause in zip(others[::2], others[1::2], strict=True):
-        if _DEMANDS.search(clause) or not (_TELLS.match(clause) or _TELLS_ELSEWHERE.match(clause)):
+        if _DEMANDS.search(clause) or not (_TELLS.match(_WHICH_IS.sub("", clause)) or _TELLS_ELSEWHERE.match(clause)):
             kept += [between, _BECAUSE.split(clause, maxsplit=1)[0]]
     return "".join(kept)
 

@@ -56,8 +56,8 @@ def _search_in(asked: str) -> dict[str, float | int]:
     searched = SEARCHED.search(asked)
     if searched is None:
         return {}
-    number, hours, stated = searched.groups()
-    return {"minutes": figure(number or stated) * (60 if hours else 1)}
+    number, hours, stated, tuned, tuned_hours = searched.groups()
+    return {"minutes": round(figure(number or stated or tuned) * (60 if hours or tuned_hours else 1), 9)}
 
 
 def _figure_of(key: str, said: str) -> float | int:

@@ -34,7 +34,7 @@ _BOTH = frozenset(
 )  # of train and valid
 _OF_VALIDATION = re.compile(r"^(?!.*\btrain).*(?:\bvalid(?:ation|ierung|ación)\w*|验证)", re.IGNORECASE | re.DOTALL)
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
-_UNIT = r"(steps?|epochs?)"
+_UNIT = r"(steps?|epochs?|rounds?|iterations?)"
 _TO = r"\s*(?:-|–|to|and|until|till|through)\s*"
 _LAST = re.compile(
     rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|(?=\W*$|\s*[,;]|\s+(?:of|with|on|and"
@@ -69,7 +69,8 @@ _SWITCHES = {
     "by_time": re.compile(
         r"\b(?:by|over|against|versus|vs\.?) (?:the )?(?:wall[- ]?clock(?: time)?|time|hours)\b"
         r"|\b(?:x|horizontal|time)[- ]?axis\b[^.;]{0,15}\b(?:hours|time|minutes)\b"
-        r"|\b(?:hours|time) (?:on|along) (?:the )?x\b|\büber die zeit\b|\bselon le temps\b|\ben fonction du temps\b"
+        r"|\b(?:hours|time|wall[- ]?clock(?: time)?|clock time) (?:(?:on|along) (?:the )?(?:x\b|horizontal)"
+        r"|(?:at|along) the bottom)|\büber die zeit\b|\bselon le temps\b|\ben fonction du temps\b"
         r"|\b(?:por|según) (?:el )?tiempo\b|\bfrente al tiempo\b|按时间"
         r"|\bhours (?:en abscisse|en el eje x|auf (?:der|die) x-achse|als x-achse)\b|横轴[^，。]{0,3}时间",
         re.IGNORECASE,
@@ -209,7 +210,7 @@ def _part_in(words: str) -> dict[str, Any]:
 
 def _last_in(part: re.Match[str]) -> dict[str, Any]:
     count, unit = _counted(*part.group(1, 2)), part.group(3) or "steps"
-    return {"newest": count} if unit.lower().startswith("step") else {"newest_epochs": float(count)}
+    return {"newest": count} if not unit.lower().startswith("epoch") else {"newest_epochs": float(count)}
 
 
 def _between_in(part: re.Match[str]) -> dict[str, Any]:
@@ -219,7 +220,7 @@ def _between_in(part: re.Match[str]) -> dict[str, Any]:
 def _end(which: str, unit: str, digits: str, thousands: str | None) -> dict[str, Any]:
     """One end of a part: `first_step`, `last_epoch` and the like."""
     count = _counted(digits, thousands)
-    return {f"{which}_step": count} if unit.lower().startswith("step") else {f"{which}_epoch": float(count)}
+    return {f"{which}_step": count} if not unit.lower().startswith("epoch") else {f"{which}_epoch": float(count)}
 
 
 def _counted(digits: str, thousands: str | None) -> int:
