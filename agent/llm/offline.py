@@ -25,7 +25,7 @@ from agent.llm.requests.asked import (
     request_of,
     started,
 )
-from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
+from agent.llm.requests.looks import ABOUT_RUNS, run_arguments, shown_as
 from agent.llm.requests.meant import decided, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.trainings import again, look_first, plan, what_next
@@ -40,6 +40,7 @@ from agent.llm.requests.words import (
     call,
     examples,
     not_read,
+    of_which,
     say,
     which,
 )
@@ -48,7 +49,7 @@ from agent.llm.slots.conversations import other_conversation
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.replacements import replacement_in
-from agent.llm.slots.runs import means_all, run_to_act_on, runs_in, wants_best
+from agent.llm.slots.runs import means_all, names_by_state, run_to_act_on, runs_in, wants_best
 from agent.llm.slots.settings import text_in
 from agent.llm.slots.unread import unread
 from agent.llm.slots.wishes import WISHES
@@ -126,7 +127,9 @@ def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
 
 def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
     """What a request comes to, by what it is about."""
-    match intent:
+    if (first := _which_run(intent, asked, messages)) is not None:
+        return first
+    match shown_as(intent, asked.words):
         case "train" | "yes":
             return look_first(asked, messages)
         case "again":
@@ -137,11 +140,7 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
             return call("inspect_dataset", file=asked.file)
         case "update_script" if swap := replacement_in(asked.said):
             return call("update_script", run=run_id, replace=(swap,))
-        case str() if intent in ACT and means_all(asked.words) and len(started(messages)) > 1:
-            return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in started(messages))))
-        case str() if intent in _OF_ONE_RUN and wants_best(asked.words):
-            return call("list_experiments", "I look which is the best first.")
-        case str() if intent in ABOUT_RUNS:
+        case str() as intent if intent in ABOUT_RUNS:
             words = (
                 in_figures(asked.said)
                 if intent in WISHES
@@ -155,6 +154,18 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
             return say(TALK["delete"])
         case talk:
             return say(TALK.get(talk or "") or NOT_UNDERSTOOD + examples(messages))
+
+
+def _which_run(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply | None:
+    """Ask or look up which run is meant, where that is said otherwise than by its name; None where it is clear."""
+    runs = started(messages)
+    if intent in ACT and means_all(asked.words) and len(runs) > 1:
+        return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in runs)))
+    if intent in _OF_ONE_RUN and names_by_state(asked.words) and len(runs) > 1:
+        return of_which(runs)
+    if intent in _OF_ONE_RUN and wants_best(asked.words):
+        return call("list_experiments", "I look which is the best first.")
+    return None
 
 
 def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:

@@ -40,11 +40,18 @@ _UNWANTED = (
     r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b|不要|不用|去掉"
     r"|(?:(?:(?!and\b|or\b|with|but\b|und\b|et\b|y\b)\w+) ){0,5}?(?:(?:left|kept|keep|stays?|leave|taken?|goes?"
     r"|be) out|excluded|dropped|ignored"
-    r"|removed|weg(?:ge)?lass\w*|auslassen|ausschlie\w+|raus(?!f)\w*|ignorieren|fuera|dehors)\b"
+    r"|removed|weg(?:ge)?lass\w*|auslassen|ausschlie\w+|raus(?!f)\w*|beiseite|außen vor|ignorieren|fuera|aparte"
+    r"|de lado|dehors|de côté)\b"
     r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave) (?:it"
     r"|that(?: one)?|this)\b)"
     r"|\s*(?:那|这)?一?列?[^，。；,;]{0,8}?(?:不要|不用|别用|别带|去掉|忽略|排除|扔掉|删掉)"
 )
+_KEPT = (
+    r"\b(?:keep|leave in|retain|behalt\w*|garde[rz]?|conserv\w*|mant[eé]n\w*)\s+(?:(?:the|die|la|le|el)\s+)?{0}\b"
+    r"(?!.*\b(?:out|aside|back|together)\b)|\b{0}\b[^.;]{{0,40}}\b(?:keep|leave) (?:it|that)(?: in)?\b(?! (?:out"
+    r"|aside))"
+)
+_FILE = re.compile(r"\b[\w.-]+\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|npz)\b", re.IGNORECASE)
 _COLUMN = re.compile(
     rf"{QUOTE}|\b(?:columns?|features?|fields?)\s+(?:called\s+|named\s+)?(\w+)|\b(?!the\b)(\w+)\s+(?:column|feature"
     rf"|field)\b|\b(\w*\w_\w+)\b",
@@ -176,7 +183,7 @@ def said_to_predict(asked: str) -> list[str]:
 
 def names_a_target(asked: str, *, but: str | None = None) -> bool:
     """Whether the words say what is to be predicted, and that is not the column `but`."""
-    verb = _VERB.search(asked)
+    verb = _VERB.search(_FILE.sub(" ", asked))
     spoken = _tokens(verb.group(1)) if verb else []
     known = _tokens(but.replace("_", " ")) if but else []
     if but and not known:
@@ -192,6 +199,13 @@ def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
         said = [next(filter(None, groups)) for groups in _COLUMN.findall(part)]
         found += known + [name for name in said if not any(_spoken(name, one) or _spoken(one, name) for one in known)]
     return tuple(dict.fromkeys((*(name for name in names if name in found), *found)))
+
+
+def kept(asked: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that the person wants to keep although they look like the answer."""
+    unwanted = left_out(asked, names)
+    ways = ((name, _KEPT.format(re.escape(name))) for name in names if name not in unwanted)
+    return tuple(name for name, way in ways if re.search(way, asked, re.IGNORECASE))
 
 
 def _only_part(name: str, part: str, names: Sequence[str]) -> bool:
@@ -218,7 +232,8 @@ def _part_spoken(name: str, words: str, names: Sequence[str]) -> re.Match[str] |
     """Where a word of a column's name stands that no other column has, such as “fee” of monthly_fee."""
     others = {word for other in names if other != name for word in _tokens(other.replace("_", " "))}
     parts = [part for part in _tokens(name.replace("_", " ")) if part not in others and len(part) > 2]
-    return next((at for part in parts if (at := _spoken(part, words))), None) if "_" in name else None
+    has_parts = "_" in name and not name.lower().endswith("_id")  # “the customer is 45” states no id
+    return next((at for part in parts if (at := _spoken(part, words))), None) if has_parts else None
 
 
 def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:

@@ -494,6 +494,39 @@ async def test_what_is_answered_about_a_request_is_added_to_it(answer: str, plan
     assert not (await reply(*asked, report, *told)).calls
 
 
+async def test_which_of_two_runs_is_meant_is_asked_for_where_only_their_state_is_said() -> None:
+    runs = (*_started("r-aaaaaa", "1"), *_started("r-bbbbbb", "2"))
+    (question,) = (await reply(*runs, user("the log of the finished one"))).calls
+    assert json.loads(question.arguments)["choices"] == ["r-aaaaaa", "r-bbbbbb", "something else"]
+    told = (ModelMessage(Role.ASSISTANT, "", (question,)), answered({"text": "Al answered: r-aaaaaa"}, question.id))
+    (call,) = (await reply(*runs, user("the log of the finished one"), *told)).calls
+    assert (call.name, json.loads(call.arguments)) == ("run_logs", {"run": "r-aaaaaa"})
+
+
+def _started(run: str, call_id: str) -> Sequence[ModelMessage]:
+    """A conversation in which a run was started."""
+    return (
+        user("train a model that predicts `health`", "visits.csv"),
+        called("start_training", call_id, file="visits.csv", target="health"),
+        answered({"approval": "approved", "run": run, "text": ""}, call_id),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "tool", "arguments"),
+    [
+        ("pause r-abc123 until tomorrow morning", "pause_run", {"run": "r-abc123"}),
+        ("lunch is over, you can resume r-abc123", "resume_run", {"run": "r-abc123"}),
+        ("in the script replace k = 8 by k = 9", "update_script", {"replace": [{"old": "k = 8", "new": "k = 9"}]}),
+        ("a table of all metrics of r-abc123", "run_metrics", {"run": "r-abc123"}),
+        ("clone r-abc123, fewer rounds: take 90", "clone_run", {"run": "r-abc123", "settings": {"rounds": 90}}),
+    ],
+)
+async def test_what_a_request_comes_to(words: str, tool: str, arguments: dict[str, Any]) -> None:
+    (call,) = (await reply(user(words))).calls
+    assert (call.name, json.loads(call.arguments)) == (tool, arguments)
+
+
 async def test_the_column_to_predict_is_asked_for_with_buttons() -> None:
     asked = (user("train a model on this", "a.csv"), called("inspect_dataset"))
     report = answered({"text": "", "dataset": {"name": "a.csv"}, "columns": [{"name": "b"}, {"name": "c"}]})

@@ -10,12 +10,12 @@ from agent.llm.slots.changes import with_sums
 from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.runs import by_id, by_rank, runs_in
+from agent.llm.slots.runs import by_id, by_rank, by_settings, runs_in
 from agent.ports import ModelMessage, Role
 
 NEITHER, WITHOUT_IT = "something else", "go on without it"  # answers to questions of this planner
-NOT_READ, WHICH_TARGET = "I did not understand ", "Which column should I predict?"
-LEFT_OPEN = (NOT_READ, WHICH_TARGET)  # how the questions begin whose answer belongs to the request before
+NOT_READ, WHICH_TARGET, OF_WHICH = "I did not understand ", "Which column should I predict?", "Which run do you mean?"
+LEFT_OPEN = (NOT_READ, WHICH_TARGET, OF_WHICH)  # how the questions begin whose answer belongs to the request before
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
 _STARTS = frozenset({"start_training", "start_script"})
 
@@ -83,7 +83,9 @@ def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
     """A request as the readers take it: with figures, runs by their ids, and what is added to a setting added."""
     columns = columns_of(messages)
     words = with_amounts(in_figures(asked, keep=columns), keep=columns)
-    words = by_rank(by_id(words, started(messages)), ranked(messages))
+    runs = started(messages)
+    words = by_settings(words, {run: plan_of(messages, run).get("settings") or {} for run in runs})
+    words = by_rank(by_id(words, runs), ranked(messages))
     return with_sums(words, plan_of(messages, next(iter(runs_in(words)), None)).get("settings") or {})
 
 

@@ -65,6 +65,8 @@ def program_in(asked: Request) -> str | None:
     if asked.programs:
         return asked.programs[0]
     named = _PROGRAM.search(asked.words)
+    if named and named.group(1) in asked.files:
+        return None  # it came as data
     if named and _IMAGES.search(asked.words) and named.group(1).lower().endswith(".zip"):
         return None
     return str(named.group(1)) if named and _RUN_IT.search(_PROGRAM.sub(" ", asked.words)) else None

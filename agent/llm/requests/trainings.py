@@ -9,8 +9,9 @@ from agent.domain.tasks import TASKS, Answer, Task
 from agent.llm.requests.asked import WHICH_TARGET, Request, as_object, columns_of, last_plan, offered, report_of
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
-from agent.llm.requests.words import call, not_read, say, which_target
+from agent.llm.requests.words import call, not_read, say, which, which_target
 from agent.llm.slots.changes import HAN, all_said, changes_in, settings_in
+from agent.llm.slots.environment import secrets_in
 from agent.llm.slots.files import file_in
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.limits import reach_said, soon_in
@@ -20,7 +21,7 @@ from agent.llm.slots.numbers import factors_in
 from agent.llm.slots.settings import clusters_in, held_out_in, split_in, text_column_in, weights_in
 from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
-from agent.tools.targets import left_out, mentions, pair_in, quoted_target, said_to_predict, target_in
+from agent.tools.targets import kept, left_out, mentions, pair_in, quoted_target, said_to_predict, target_in
 
 _MOST_ABOUT = 300  # characters of a request that say what to predict
 _OTHER_DATA = re.compile(
@@ -69,7 +70,7 @@ def _all_read(asked: str) -> dict[str, Any]:
 
 def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The last plan once more, with what the person wants otherwise."""
-    if not asked.file and _OTHER_DATA.search(asked.words):
+    if not asked.file and _OTHER_DATA.search(asked.words) and held_out_in(asked.words) is None:
         return say(_NO_OTHER_DATA)
     file = asked.file or last_plan(messages).get("file")
     for said in reversed(messages):
@@ -88,6 +89,9 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     if words and (others := _unnamed(request)):
         other = next((name for name in others if name not in _seen(messages)), None)
         return call("inspect_dataset", file=other) if other else say(_WHICH_FILE.format(", ".join(others)))
+    known = last_plan(messages).get("target")
+    if intent == "train" and words and known and known not in _names(report) and not request.answers:
+        return which(("predict", "train"), None)  # rows without the column that the model before was for
     if target is None and words:
         return which_target(words, _to_predict(report)) if words.startswith(WHICH_TARGET) else say(words)
     file = str(report.get("dataset", {}).get("name"))
@@ -104,7 +108,9 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         target=target,
         task=task,
         drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked, _names(report))))),
+        keep_columns=kept(asked, _names(report)),
         settings=settings,
+        secrets=secrets_in(asked),
         test_frac=held_out_in(asked) or before.get("test_frac"),
         split_by=split_in(asked, _names(report, "datetime"), _names(report)) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,

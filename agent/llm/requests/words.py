@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.domain.ids import new_ulid
 from agent.domain.tasks import TASKS, Answer
-from agent.llm.requests.asked import NEITHER, NOT_READ, WITHOUT_IT
+from agent.llm.requests.asked import NEITHER, NOT_READ, OF_WHICH, WITHOUT_IT
 from agent.llm.slots.runs import runs_in
 from agent.ports import OFFLINE, ModelMessage, ModelReply, ToolCall
 
@@ -125,6 +125,11 @@ def not_read(missed: str, report: Mapping[str, Any]) -> ModelReply:
 def which_target(question: str, columns: Sequence[str]) -> ModelReply:
     """Ask for the column to predict; the answer is added to the request."""
     return call("ask_user", question=question, choices=(*map("target {}".format, columns[:_MOST_CHOICES]), NEITHER))
+
+
+def of_which(runs: Sequence[str]) -> ModelReply:
+    """Ask which run is meant; the answer is added to the request."""
+    return call("ask_user", question=OF_WHICH, choices=(*runs[-_MOST_CHOICES:], NEITHER))
 
 
 def which(between: Sequence[str], run_id: str | None) -> ModelReply:

@@ -95,6 +95,8 @@ _WHICH_IS = re.compile(
 )  # told of a thing
 _DEMANDS = re.compile(
     r"\b(?:should|must|shall|ha(?:s|ve) to|use|wants?|would like"
+    rf"|(?:you|we|ihr|du|vous|tu) (?:can|may|could|kannst|könnt|peux|pouvez) (?:now |again |please )?(?:{ACTS}"
+    rf"|go on|carry on)"
     r"|(?:may|can|could|might) (?:take|use|run|have|last|cost)|takes? (?:up to|at most)"
     r"|(?:is|are) (?:fine|ok(?:ay)?|enough|plenty|all ?right|the (?:most|maximum|limit))"
     r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
@@ -111,6 +113,13 @@ _LATER = re.compile(
     re.IGNORECASE,
 )
 _FOR_A_WHILE = re.compile(rf"\bfor (?:about )?(?:\d+|an?|half an?|some|the|another) ?{_SPANS}", re.IGNORECASE)
+# Until when a run is to pause or may wait, which begins at once.
+_UNTIL = re.compile(
+    r"(?<!wait )(?<!stop )\s(?:until|till|['’]?til|bis|jusqu['’]?\w*|hasta(?: que)?)\s(?!(?:the |it "
+    r"|its )?(?:next |step|epoch"
+    r"|checkpoint|converg|finish|reach))[^,.;!?]*|(?<=等)[^，。；]*(?:完|结束|以后|之后)",
+    re.IGNORECASE,
+)
 _A_WHILE = re.compile(r"\bfor (?:a|the) (?:little )?(?:bit|while|moment|sec(?:ond)?)\b", re.IGNORECASE)  # of any length
 # How a later clause begins that says when, before the moment or the condition; and one that only tells what was.
 _WHEN = re.compile(
@@ -191,7 +200,7 @@ def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
     first, *others = _BREAK.split(rest)[::2]
     wish = _without_reason(first)
     if intent == "pause_run":
-        wish = _A_WHILE.sub(" ", wish)
+        wish = for_now(_A_WHILE.sub(" ", wish))
     if _waits(wish, again=again) or any(_says_when(clause, again=again) for clause in others):
         return "later"
     if again:
@@ -207,6 +216,11 @@ def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
     if _GOES_ON.match(wish) and changes(wish):
         return "unclear"  # something else is to start behind it
     return intent if intent == "set_priority" or _ENDS.match(wish) or _GOES_ON.match(wish) else "unclear"
+
+
+def for_now(wish: str) -> str:
+    """A wish without the moment until which it holds."""
+    return _UNTIL.sub(" ", wish)
 
 
 def wish_in(words: str) -> str:

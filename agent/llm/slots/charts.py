@@ -32,6 +32,11 @@ _METRIC = re.compile(
 _BOTH = frozenset(
     {"loss", "accuracy", "auc", "f1", "precision", "recall", "error", "rmse", "mae"}
 )  # of train and valid
+_OF_BOTH = re.compile(
+    r"\b(train)(?:ing)?\s*(?:and|&|\+|/|vs\.?|versus|und|et|y|,)\s*(val(?:id)?)(?:ation)?[ _/]"
+    r"(loss|accuracy|auc|f1|error)\b",
+    re.IGNORECASE,
+)
 _OF_VALIDATION = re.compile(r"^(?!.*\btrain).*(?:\bvalid(?:ation|ierung|ación)\w*|验证)", re.IGNORECASE | re.DOTALL)
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
 _UNIT = r"(steps?|epochs?|rounds?|iterations?)"
@@ -139,7 +144,8 @@ CARD = (
     rf"|r-[0-9a-z]{{6}}\W+over\b|{_NOT_COMPARED}|{_TAKEN_OFF}|\breset\b|\bback to normal\b)"
 )
 _SAME_CHART = re.compile(
-    r"\b(?:in|into|on) the same (?:plot|chart|graph|picture)\b|\b(?:on top of|over|beside|next to) it\b|\boverlay r-"
+    r"\b(?:in|into|on) the same (?:plot|chart|graph|picture)\b|\b(?:on top of|over|beside|next to) it\b"
+    r"|\b(?:overlay|superpose\w*|lay|leg\w*|put|pon)\b[^.;]*\br-"
     r"|\badd r-"
     r"|\bcompare (?:its|the|sa|la|su) (?:curves?|courbes?|curva)\b|\bins selbe bild\b|\bdans le même graphique\b"
     r"|\ben la misma gráfica\b|同一张图",
@@ -304,6 +310,7 @@ def _before_in(words: str) -> str | None:
 
 def _metrics_in(words: str) -> tuple[str, ...]:
     """The metrics that are named, as trainings write them: train, valid, test."""
+    words = _OF_BOTH.sub(r"\1 \3, \2 \3", words)
     said = (re.sub(r"^(train|val)[a-z]*(?=[ _/])", r"\1", word.lower()) for word in _METRIC.findall(words))
     found = tuple(dict.fromkeys(re.sub(r"^val(?=[ _/])", "valid", word) for word in said))
     return (f"valid {found[0]}",) if len(found) == 1 and found[0] in _BOTH and _OF_VALIDATION.search(words) else found

@@ -24,6 +24,7 @@ _NO_WISH = re.compile(
     r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
     r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b"
     r"|\b[\d.,]+\s*(?:mio\.?|millionen|millions? d[e'’]|millones de|mill(?:ó|o)n de|万|百万)\s*\w+"
+    r"|\b(?:only|just|about|roughly|maybe) [\d.]+ ?(?:%|percent) of (?:these|the|our|them|all)\b"
     r"|\b[\d.,]+\s*(?:->|→|=>)"
     r"|\b(?:demo|meeting|stand-?up|call|presentation|review|deadline|lunch|flight|exam)\b[^,;.]{0,20}?\b(?:at|in|by)"
     r"\s+\d[\w:]*"
@@ -48,7 +49,7 @@ _LEFT_OUT = re.compile(
     r"|(?:everything|all columns) (?:but|except)|skip(?:ping)?)\b",
     re.IGNORECASE,
 )
-_ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
+_ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=([^\s,;]+)")
 # What stands before a column that is only read, parts the rows, or was predicted before.
 _READ = re.compile(
     r"\b(?:from|using|based on|given|with|reads?|has)\b[^.;]*$|\b(?:per|by|each|every|for (?:each|every)|pro|je"

@@ -13,7 +13,15 @@ _RESULTS = (
         r"|混淆|搞混|分不清",
         "confusion",
     ),
+    (r"\b(?:residual|residu|residuo)\w*\b|残差", "residuals"),
+    (r"\b(?:histogram|distribution|spread|density|verteilung|répartition|distribución)\b.*\bscores?\b", "scores"),
     (r"\broc\b", "roc"),
+    (
+        r"\d+ ?(?:%|percent|prozent|pour ?cent|por ciento)[^.;]*\b(?:really|right|true|correct|stimmt|wirklich"
+        r"|vraiment|acierta"
+        r"|de verdad)\b",
+        "calibration",
+    ),
     (r"\bprecision(?:[ -]|/|, )(?:(?:and|vs\.?|over|gegen|und|contre|et|contra|y|和) )?recall\b|\bpr[ -]curve\b", "pr"),
     (
         r"\bcalibr\w+\b|\breliability\b|\bkalibr\w+|校准|\b(?:trust\w*|reliable|honest|verlässlich|zuverlässig"
@@ -27,17 +35,19 @@ _RESULTS = (
         r"|\bwhat (?:signals?|columns?) \w+ (?:it|the model)\b|\bis it (?:actually |really )?(?:using|looking at)\b"
         r"|\b(?:top|best|key) (?:features?|columns?|variables?|inputs?)\b"
         r"|\b(?:most )?important (?:features?|columns?|variables?)\b"
-        r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b"
+        r"|\b(?:features?|columns?|variables?)\b.*\bmatter(?:s|ed)?\b|\bmatter(?:s|ed)? most\b"
         r"|\b(?:leans?|rel(?:y|ies)) (?:most |mostly )?on\b|\bbase[sd]? its (?:decisions?|predictions?) on\b"
-        r"|\b(?:features?|columns?|inputs?|variables?|what)\b.*\b(?:drives?|weighs?|carr(?:y|ies) the most weight"
+        r"|\b(?:features?|columns?|inputs?|variables?|what)\b.*\b(?:drives?|driving|weighs?|carr(?:y"
+        r"|ies) the most weight"
         r"|looks? at most)\b"
         r"|\bstützt\b|\bachtet (?:es|das modell)\b|\bs['’]appuie\b|\b(?:pèsent?|comptent|compte) le plus\b"
         r"|\bzählen am meisten\b|\b(?:cuentan|influyen) más\b|\bse apoya\b|\bpesan más\b"
-        r"|看重|影响最大|最关键的?(?:特征|列)",
+        r"|看重|[靠看].{0,3}(?:特征|列)|影响最大|最关键的?(?:特征|列)",
         "importance",
     ),
     (
-        r"\bmistakes?\b|\bmisjudged?\b|\b(?:it|model) (?:was|is|went) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
+        r"\bmistakes?\b|\bmess(?:es|ed)? up\b|\bscrew(?:s|ed)? up\b|\bmisjudged?\b|\b(?:it|model) (?:was|is"
+        r"|went) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
         r"|\berror analysis\b|\bfailures\b|\bwhere (?:does|did) it fail\b|\b(?:get|got|gets"
         r"|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
         r"|\bwrong (?:predictions|answers)\b|\bgo(?:es)? wrong\b|\b(?:most|is it) (?:often )?wrong\b"

@@ -31,9 +31,11 @@ _ASKS = re.compile(
     r"|when|whose"
     r"|(?:is|are)(?! (?:there (?:a|any) way|it possible|you able))|would(?! you)|how (?:long|often|come|much)|may|might"
     r"|sollte[nst]*|sollen wir|hast|hat|haben|war|wann|warum|wieso|wie lange|wer|w[üu]rde"
-    r"|who|qui|quién|a-t-on|as-tu|avez-vous|est-ce|devrait-on|faut-il|pourquoi|quand|deber[ií]a\w*"
+    r"|a-t-on|as-tu|avez-vous|est-ce|devrait-on|faut-il|pourquoi|quand|deber[ií]a\w*"
     r"|[¿]?(?:por qu[eé]|cu[aá]ndo|hemos|has|ser[ií]a))"
     r"\b[^.!;]*[?？]\W*$"
+    r"|^\W*(?:who|qui|wer|qui[eé]n)\s+(?:has|have|a|ont|hat|haben|ha|han)\b"
+    r"|^\W*(?:please )?(?:remind|tell|show) me (?:what|which|how|when|whether)\b"
     r"|^\W*(?:which|what|welche\w*|quel\w*|qué|cuál\w*)\b[^.!;]*\b(?:could|can|should|might|könn\w*|soll\w*|peu\w*|puis"
     r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|(?<!可以)(?<!能搞)(?<!能做)(?<!行)(?<!好)吗|多久|为什么)[^。！]*[?？]?\W*$",
     re.IGNORECASE,
