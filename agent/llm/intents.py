@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agent.llm.features import MASKED, TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
 from agent.llm.places import ACT, Place, Reading, in_place
-from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, meant, wish_in
+from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, for_now, meant, wish_in
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
@@ -26,6 +26,12 @@ _AT_ONCE = frozenset(
 SURE_AT_ONCE = 0.75
 SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.8, 0.9, 0.2, 0.9
 _IT = rf"(?:\W+{RUN}|{ENDS})"
+# What is told of a thing, without a wish behind it.
+_ONLY_TOLD = re.compile(
+    r"\W*(?:the|our|my|its|das|die|der|den|le|la|les|el|los|las)\s[^,;.!?:]*\b(?:was|were|is|are|has|had|war|waren|ist|sind|était"
+    r"|est|sont|fue|era|es|son)\b[^,;.!?:]*[.!]?\s*$",
+    re.IGNORECASE,
+)
 # Requests to act in English, whose every following word is read.
 _ACTS = (
     ("no", NOT_DONE),
@@ -96,6 +102,8 @@ _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
     rf"|(?:would|can|could)(?! (?:you|we (?:\w+ )?{ACTS}\W+{RUN}|we please))|should|shall|may"
     r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
+    r"|\b(?:leave|keep)\b[^.,;]*\b(?:priority|it|everything|order)\s+(?:just |exactly )?(?:as|where) (?:it "
+    r"|they )?(?:is|are|was)\b"
     r"|^\W*priority\b[^=]*\?\s*$|^\W*(?:the )?others? (?:are|is|were|was|have|had)\b"
     r"|\b(?<!end )(?<!lift )(?<!undo )(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
     r"|\b(?:but|except|apart from|other than|besides)\s+(?:for\s+)?(?:r-|the|it\b|that|this|my|mine|gpu)"
@@ -171,7 +179,11 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
         return _checked(act, wish, place)
     if best.intent in ACT:
         return _acting(best, asked, found)
+    if best.intent == "forget_person" and {"erase", "delete", "nope"}.isdisjoint(concepts(masked(asked))):
+        return _between(found)  # nothing of people is deleted by a guess
     if best.intent in PLANNED and not (is_wished(asked) and (best.intent != "serve_model" or is_begun(asked))):
+        return Decision(None)
+    if best.intent in _AT_ONCE and _ONLY_TOLD.match(asked):
         return Decision(None)
     alike = {best.intent, found[1].intent} in _ALIKE
     sure = best.chance + (found[1].chance if alike else 0.0)
@@ -216,6 +228,7 @@ def _act_at_the_end(asked: str) -> str | None:
 
 def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
+    asked = for_now(asked) if best.intent in {"pause_run", "set_priority"} else asked
     asked = _wishing_clause(_wishing_part(asked), best.intent)
     if _NO_WISH.search(asked):
         return Decision(None)

@@ -9,10 +9,12 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
+from agent.domain.tasks import TASKS
 from agent.llm.features import concepts, masked
 from agent.llm.intents import wish_to_act
 from agent.llm.places import ACT
 from agent.llm.requests.asked import (
+    NEITHER,
     Request,
     columns_of,
     last_plan,
@@ -23,12 +25,11 @@ from agent.llm.requests.asked import (
     request_of,
     started,
 )
-from agent.llm.requests.looks import ABOUT_RUNS, run_arguments
+from agent.llm.requests.looks import ABOUT_RUNS, run_arguments, shown_as
 from agent.llm.requests.meant import decided, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.trainings import again, look_first, plan, what_next
 from agent.llm.requests.words import (
-    NEITHER,
     NO_PLAN,
     NOT_DECIDED,
     NOT_UNDERSTOOD,
@@ -39,6 +40,7 @@ from agent.llm.requests.words import (
     call,
     examples,
     not_read,
+    of_which,
     say,
     which,
 )
@@ -47,7 +49,7 @@ from agent.llm.slots.conversations import other_conversation
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.replacements import replacement_in
-from agent.llm.slots.runs import means_all, run_to_act_on, runs_in, wants_best
+from agent.llm.slots.runs import means_all, names_by_state, run_to_act_on, runs_in, wants_best
 from agent.llm.slots.settings import text_in
 from agent.llm.slots.unread import unread
 from agent.llm.slots.wishes import WISHES
@@ -92,12 +94,20 @@ class OfflinePlanner:
 
 def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The reply, unless the request says something that its call does not hold: that is asked for, and not dropped."""
-    for one in () if reply.text.endswith(_WITHOUT_IT) else reply.calls:
-        if missed := unread(one.name, json.loads(one.arguments), asked.words, columns_of(messages)):
+    for one in () if asked.settled or reply.text.endswith(_WITHOUT_IT) else reply.calls:
+        if missed := unread(one.name, json.loads(one.arguments), asked.words, _unused(one, messages)):
             return not_read(missed, report_of(messages))
         if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
             return say(NOTHING_NEW)
     return reply
+
+
+def _unused(made: ToolCall, messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The columns of the data that nothing reads unless a call says so."""
+    report = report_of(messages)
+    task = TASKS.get(json.loads(made.arguments).get("task") or report.get("suggested_task") or "")
+    reads = {"image", report.get("text_column")} if task and task.needs_text else {"image"}
+    return tuple(name for name in columns_of(messages) if name not in reads)
 
 
 def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
@@ -117,7 +127,9 @@ def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
 
 def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
     """What a request comes to, by what it is about."""
-    match intent:
+    if (first := _which_run(intent, asked, messages)) is not None:
+        return first
+    match shown_as(intent, asked.words):
         case "train" | "yes":
             return look_first(asked, messages)
         case "again":
@@ -128,11 +140,7 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
             return call("inspect_dataset", file=asked.file)
         case "update_script" if swap := replacement_in(asked.said):
             return call("update_script", run=run_id, replace=(swap,))
-        case str() if intent in ACT and means_all(asked.words) and len(started(messages)) > 1:
-            return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in started(messages))))
-        case str() if intent in _OF_ONE_RUN and wants_best(asked.words):
-            return call("list_experiments", "I look which is the best first.")
-        case str() if intent in ABOUT_RUNS:
+        case str() as intent if intent in ABOUT_RUNS:
             words = (
                 in_figures(asked.said)
                 if intent in WISHES
@@ -146,6 +154,18 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
             return say(TALK["delete"])
         case talk:
             return say(TALK.get(talk or "") or NOT_UNDERSTOOD + examples(messages))
+
+
+def _which_run(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply | None:
+    """Ask or look up which run is meant, where that is said otherwise than by its name; None where it is clear."""
+    runs = started(messages)
+    if intent in ACT and means_all(asked.words) and len(runs) > 1:
+        return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in runs)))
+    if intent in _OF_ONE_RUN and names_by_state(asked.words) and len(runs) > 1:
+        return of_which(runs)
+    if intent in _OF_ONE_RUN and wants_best(asked.words):
+        return call("list_experiments", "I look which is the best first.")
+    return None
 
 
 def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
@@ -162,6 +182,9 @@ def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     if "error" in answer:
         return _without_refused(asked, messages, str(answer["error"])) or say(answer["error"])
     tool = _tool_of(messages)
+    if tool == "ask_user":
+        plans = report_of(messages) and wanted(asked, messages) in {"train", "again", "yes"}
+        return plan(asked, report_of(messages), messages) if plans else _to_request(asked, messages)
     if tool == "fetch_data":
         is_known = program_in(asked) is not None or wanted(asked, messages) is not None
         return _to_request(asked, messages) if is_known else call("inspect_dataset", file=asked.file)

@@ -12,9 +12,13 @@ _NOT_USED = (
     r"|ignor(?:e[rz]?|ing|iere?n?|ar?|ando)|exclud(?:e|ing)|skip(?:ping)?|omit(?:ting)?|except(?: for)?|(?:apart"
     r"|aside) from|but not"
     r"|hid(?:e|ing)"
-    r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)(?: (?:need|get to|to|be allowed to))*"
+    r"|get(?:ting)? rid of|remov(?:e|ing)|toss(?:ing)?|ditch(?:ing)?|throw(?:ing)? (?:out|away)|hands off"
+    r"|forget(?: about)?|leav(?:e|ing) out|(?:not|never|\w+n['’]t|dont|doesnt)"
+    r"(?: (?:need|get to|to|be allowed to|let (?:it|the model)))*"
     r" (?:use|include|look at|consider|see|touch|need|read)|(?:not|never|\w+n['’]t) using"
-    r"|ohne|lass(?:e|en)?|sans|n['’]utilise[rz]? pas|sin|no (?:uses|usar|mires)|quitar?"
+    r"|ohne|lass(?:e|en)?|schmei(?:ß|ss)\w*|streiche?n?|entferne?n?"
+    r"|sans|n['’]utilise[rz]? pas|vire[rz]?|enl[èe]ve[rz]?|retire[rz]?|exclu(?:s|re)"
+    r"|sin|no (?:uses|usar|mires)|quitar?|saca(?:r|ndo)?|excluye(?:ndo)?|elimina(?:r|ndo)?|fuera"
     r"|(?:不要|别|不)(?:使用|用|看)|去掉|忽略)"
 )
 # What follows the verb, up to where something else is asked for.
@@ -24,21 +28,30 @@ _LEFT_OUT = re.compile(
     r"(?:predict|train|classify|regress|weg|aus"
     r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold"
     r"|(?:the |das |la |el )?(?:target|ziel|cible|objetivo)|with|for|at most|up to)\b|$)"
-    r"|\bleav(?:e|ing)\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
+    r"|\b(?:leav|keep|tak|kick)(?:e|ing)?\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
     r"|(?:\bwith|[,;])\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
     re.IGNORECASE,
 )
 # What is said behind a column that is to be left out.
 _UNWANTED = (
-    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:left out|excluded|dropped|ignored|removed)\b|(?:is|are) (?:leak"
-    r"|cheat|useless|irrelevant|noise|not (?:needed|used|allowed))\w*"
-    r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|(?:weg|aus)lassen\b|ignorieren\b"
-    r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b"
-    r"|no (?:hace falta|sirve|se usa)\b|fuera\b|raus\w*|不要|不用|去掉"
+    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|off limits"
+    r"|not (?:needed|used|allowed))\w*"
+    r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|no (?:hace falta|sirve|se usa)\b"
+    r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b|不要|不用|去掉"
+    r"|(?:(?:(?!and\b|or\b|with|but\b|und\b|et\b|y\b)\w+) ){0,5}?(?:(?:left|kept|keep|stays?|leave|taken?|goes?"
+    r"|be) out|excluded|dropped|ignored"
+    r"|removed|weg(?:ge)?lass\w*|auslassen|ausschlie\w+|raus(?!f)\w*|beiseite|außen vor|ignorieren|fuera|aparte"
+    r"|de lado|dehors|de côté)\b"
     r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave) (?:it"
     r"|that(?: one)?|this)\b)"
     r"|\s*(?:那|这)?一?列?[^，。；,;]{0,8}?(?:不要|不用|别用|别带|去掉|忽略|排除|扔掉|删掉)"
 )
+_KEPT = (
+    r"\b(?:keep|leave in|retain|behalt\w*|garde[rz]?|conserv\w*|mant[eé]n\w*)\s+(?:(?:the|die|la|le|el)\s+)?{0}\b"
+    r"(?!.*\b(?:out|aside|back|together)\b)|\b{0}\b[^.;]{{0,40}}\b(?:keep|leave) (?:it|that)(?: in)?\b(?! (?:out"
+    r"|aside))"
+)
+_FILE = re.compile(r"\b[\w.-]+\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|npz)\b", re.IGNORECASE)
 _COLUMN = re.compile(
     rf"{QUOTE}|\b(?:columns?|features?|fields?)\s+(?:called\s+|named\s+)?(\w+)|\b(?!the\b)(\w+)\s+(?:column|feature"
     rf"|field)\b|\b(\w*\w_\w+)\b",
@@ -62,7 +75,8 @@ _IS_TARGET = re.compile(
 # What stands before a column that is read, not predicted.
 _READ = re.compile(
     r"(?:\b(?:texts?|inputs?|features?|dates?|time|id)(?: columns?)?(?: is| are| in| from| of)?(?: the)?(?: column)?"
-    r"|\b(?:from|using|based on|given|read|reads|reading"
+    r"|\b(?:using|based on|given)\b[^.;!?]*"
+    r"|\b(?:from|read|reads|reading"
     r"|in)(?: the)?(?: texts?)?(?: columns?)?(?: in)?|文本(?:列)?(?:是|用|取)?)\s*$",
     re.IGNORECASE,
 )
@@ -75,6 +89,7 @@ _VERB = re.compile(
     r"|\bsage?n?\b(?=.*\b(?:voraus|vorher)\b)|预测|估计|估算|判断|识别)(.*)",
     re.IGNORECASE | re.DOTALL,
 )
+_PAIR = r"(?<![\w-])[`“\"]?({0})[`”\"]?\s*(?:->|=>|→|➜|\b(?:into|to|nach|vers|a|al)\b|到|译成)\s*[`“\"]?({0})(?![\w-])"
 # What stands behind the target: what it is read from.
 _FROM = re.compile(r"\b(?:from|using|given|based on|out of|by means of)\b", re.IGNORECASE)
 _INTO = re.compile(
@@ -168,7 +183,7 @@ def said_to_predict(asked: str) -> list[str]:
 
 def names_a_target(asked: str, *, but: str | None = None) -> bool:
     """Whether the words say what is to be predicted, and that is not the column `but`."""
-    verb = _VERB.search(asked)
+    verb = _VERB.search(_FILE.sub(" ", asked))
     spoken = _tokens(verb.group(1)) if verb else []
     known = _tokens(but.replace("_", " ")) if but else []
     if but and not known:
@@ -183,7 +198,14 @@ def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
         known = [name for name in names if _spoken(name, part) or _only_part(name, part, names)]
         said = [next(filter(None, groups)) for groups in _COLUMN.findall(part)]
         found += known + [name for name in said if not any(_spoken(name, one) or _spoken(one, name) for one in known)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*(name for name in names if name in found), *found)))
+
+
+def kept(asked: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that the person wants to keep although they look like the answer."""
+    unwanted = left_out(asked, names)
+    ways = ((name, _KEPT.format(re.escape(name))) for name in names if name not in unwanted)
+    return tuple(name for name, way in ways if re.search(way, asked, re.IGNORECASE))
 
 
 def _only_part(name: str, part: str, names: Sequence[str]) -> bool:
@@ -210,7 +232,8 @@ def _part_spoken(name: str, words: str, names: Sequence[str]) -> re.Match[str] |
     """Where a word of a column's name stands that no other column has, such as “fee” of monthly_fee."""
     others = {word for other in names if other != name for word in _tokens(other.replace("_", " "))}
     parts = [part for part in _tokens(name.replace("_", " ")) if part not in others and len(part) > 2]
-    return next((at for part in parts if (at := _spoken(part, words))), None) if "_" in name else None
+    has_parts = "_" in name and not name.lower().endswith("_id")  # “the customer is 45” states no id
+    return next((at for part in parts if (at := _spoken(part, words))), None) if has_parts else None
 
 
 def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
@@ -225,12 +248,30 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     verb = _INTO.search(words) or _VERB.search(words)
     said = next(filter(None, verb.groups()), "") if verb else ""
     behind = _FROM.split(said, maxsplit=1)[0]
-    for one in (_declared(names, words), _first_named(names, behind), _only_named(names, words)):
+    for one in (
+        _declared(names, words),
+        pair_in(asked, names)[1],
+        _first_named(names, behind),
+        _only_named(names, words),
+    ):
         if one:
             return one, True
     names = [name for name in names if not _spoken(name, words)]  # those are read, or part the rows
     best, sure = _alike(_tokens(said if verb else words), names)
     return (best, sure) if sure or verb else (None, False)  # half a name that nobody wanted predicted is none
+
+
+def pair_in(asked: str, names: Sequence[str]) -> tuple[str | None, str | None]:
+    """What is read and what is predicted of it, where both stand together: “body -> queue”, “from de into en”."""
+    ways = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    found = re.search(_PAIR.format(ways), asked, re.IGNORECASE) if names else None
+    said = {name.lower(): name for name in names}
+    return (said[found[1].lower()], said[found[2].lower()]) if found else (None, None)
+
+
+def mentions(name: str, asked: str) -> bool:
+    """Whether a column is named that is not to be left out."""
+    return _spoken(name, asked) is not None and name not in left_out(asked, (name,))
 
 
 def _declared(names: Sequence[str], words: str) -> str | None:

@@ -33,6 +33,7 @@ PLANS = frozenset(
 )
 MOST_STEPS = 5
 FILE, TARGET, PLANNED = "churn.csv", "churned", {"learning_rate": 0.1, "rounds": 500}  # of the newest run
+_SPACED = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
 _KINDS = {"category": "category", "number": "number", "date": "datetime", "text": "text", "id": "id"}
 
 
@@ -199,6 +200,7 @@ def _report(file: Mapping[str, Any]) -> dict[str, Any]:
         "text_column": next(iter(texts), None),
         "suggested_task": file.get("task", "image_classification" if "images" in file else None),
         "suggested_target": next(reversed(categories), columns[-1]["name"] if columns else None),
+        "spacing": next((_SPACED[word] for word in _SPACED if word in str(file.get("columns"))), ""),
         "problems": [],
     }
 

@@ -88,6 +88,10 @@ def test_words_say_a_view() -> None:
         ("zeig beide Läufe nach Epochs", {"before": "previous", "by_epoch": True}),
         ("is the gpu asleep? its usage over the last 3 hours", {"used": "gpu", "minutes": 180}),
         ("l'utilisation du gpu", {"used": "gpu"}),
+        ("draw gpu and ram", {"used": "usage"}),
+        ("a graph of the gpu", {"used": "gpu"}),
+        ("curves with the wall clock along the bottom", {"by_time": True}),
+        ("the loss of the last 50 rounds", {"metrics": ("loss",), "newest": 50}),
     ],
 )
 def test_how_a_chart_is_drawn_is_read_as_people_say_it(words: str, wanted: dict[str, object]) -> None:

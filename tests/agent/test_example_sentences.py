@@ -34,7 +34,11 @@ AUDITS = {
     "tabular_classification": _Audit("t.csv", {"mean radius": "number", "tumour": "category"}, {"target": "tumour"}),
     "tabular_regression": _Audit("d.csv", {"sex": "number", "progression": "number"}, {"target": "progression"}),
     "text_classification": _Audit(
-        "d.csv", {"text": "text", "library": "category"}, _with("text_classification", "library"), "text", "library"
+        "d.csv",
+        {"text": "text", "library": "category"},
+        _with("text_classification", "library") | {"text_column": "text"},
+        "text",
+        "library",
     ),
     "token_classification": _Audit(
         "c.jsonl", {"text": "text", "spans": "text"}, _with("token_classification", "spans"), "text", "spans"
@@ -63,9 +67,15 @@ AUDITS = {
         "prompt",
         "completion",
     ),
-    "summarization": _Audit("d.csv", _TEXTS, _with("summarization", "summary", epochs=1), "text", "summary"),
+    "summarization": _Audit(
+        "d.csv", _TEXTS, _with("summarization", "summary", epochs=1) | {"text_column": "text"}, "text", "summary"
+    ),
     "translation": _Audit(
-        "n.csv", {"english": "text", "french": "text"}, _with("translation", "french", epochs=15), "english", "french"
+        "n.csv",
+        {"english": "text", "french": "text"},
+        _with("translation", "french", epochs=15) | {"text_column": "english"},
+        "english",
+        "french",
     ),
 }
 

@@ -17,7 +17,7 @@ from agent.llm.slots.files import file_in
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.logs import log_arguments
 from agent.llm.slots.numbers import factors_in, in_figures
-from agent.llm.slots.runs import by_id
+from agent.llm.slots.runs import by_id, by_settings
 from agent.llm.slots.settings import held_out_in, split_in
 from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
@@ -285,6 +285,11 @@ NAMES = ("customer_id", "age", "plan", "monthly_fee", "churned")
         ("skip the id, das Ziel ist churned", ("customer_id",), "churned"),
         ("预测每个plan的monthly_fee", (), "monthly_fee"),
         ("a model for churned with age and plan left out", ("age", "plan"), "churned"),
+        ("train on churned, but plan has to stay out of it", ("plan",), "churned"),
+        ("cible churned, et enlève age", ("age",), "churned"),
+        ("Ziel churned, plan kannst du weglassen", ("plan",), "churned"),
+        ("age -> churned", (), "churned"),
+        ("what is the monthly_fee, based on age and plan", (), "monthly_fee"),
         ("trainiere auf churned, age ignorieren", ("age",), "churned"),
         ("columns to skip: age, plan. The target is churned", ("age", "plan"), "churned"),
         ("a model of churned grouped by customer_id, no plan", ("plan",), "churned"),
@@ -454,6 +459,13 @@ def test_a_run_that_is_counted_is_one_of_the_thread() -> None:
     assert by_id("status of the second last run", started) == "status of r-aaaaaa"
     assert by_id("why did the other one fail", started) == "why did r-aaaaaa fail"
     assert by_id("compare r-bbbbbb with the other one", started) == "compare r-bbbbbb with the other one"
+
+
+def test_a_run_is_named_by_what_it_was_trained_with() -> None:
+    known = {"r-aaaaaa": {"learning_rate": 0.05, "rounds": 500}, "r-bbbbbb": {"learning_rate": 0.1, "rounds": 500}}
+    assert by_settings("how is the one with lr 0.05", known) == "how is r-aaaaaa"
+    assert by_settings("logs of the 0.1 run", known) == "logs of r-bbbbbb"
+    assert by_settings("how is the run with rounds 500", known) == "how is the run with rounds 500"
 
 
 @pytest.mark.parametrize("intent", list(TYPED))

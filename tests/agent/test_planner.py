@@ -470,8 +470,71 @@ async def test_a_new_run_has_only_what_is_wanted_otherwise(words: str, changed: 
 async def test_what_no_reader_took_is_asked_for_and_not_dropped(words: str, unread: str) -> None:
     said = await reply(user(words), called("inspect_dataset"), answered(REPORT)) if "health" in words else None
     said = said or await reply(user(words))
-    assert not said.calls
-    assert unread in said.text
+    (question,) = said.calls
+    assert question.name == "ask_user"
+    assert unread in json.loads(question.arguments)["question"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "plan"),
+    [
+        ("go on without it", {"file": "visits.csv", "target": "health"}),
+        ("without the column age", {"file": "visits.csv", "target": "health", "drop_columns": ["age"]}),
+    ],
+)
+async def test_what_is_answered_about_a_request_is_added_to_it(answer: str, plan: dict[str, Any]) -> None:
+    asked = (user("train a model for health, mind the age", "visits.csv"), called("inspect_dataset"))
+    report = answered(REPORT | {"columns": [{"name": "age"}, {"name": "health"}], "dataset": {"name": "visits.csv"}})
+    (question,) = (await reply(*asked, report)).calls
+    assert json.loads(question.arguments)["choices"] == ["without the column age", "go on without it", "something else"]
+    told = (ModelMessage(Role.ASSISTANT, "", (question,)), answered({"text": f"Al answered: {answer}"}, question.id))
+    (call,) = (await reply(*asked, report, *told)).calls
+    assert (call.name, json.loads(call.arguments)) == ("start_training", plan)
+    told = (told[0], answered({"text": "Al answered: something else"}, question.id))
+    assert not (await reply(*asked, report, *told)).calls
+
+
+async def test_which_of_two_runs_is_meant_is_asked_for_where_only_their_state_is_said() -> None:
+    runs = (*_started("r-aaaaaa", "1"), *_started("r-bbbbbb", "2"))
+    (question,) = (await reply(*runs, user("the log of the finished one"))).calls
+    assert json.loads(question.arguments)["choices"] == ["r-aaaaaa", "r-bbbbbb", "something else"]
+    told = (ModelMessage(Role.ASSISTANT, "", (question,)), answered({"text": "Al answered: r-aaaaaa"}, question.id))
+    (call,) = (await reply(*runs, user("the log of the finished one"), *told)).calls
+    assert (call.name, json.loads(call.arguments)) == ("run_logs", {"run": "r-aaaaaa"})
+
+
+def _started(run: str, call_id: str) -> Sequence[ModelMessage]:
+    """A conversation in which a run was started."""
+    return (
+        user("train a model that predicts `health`", "visits.csv"),
+        called("start_training", call_id, file="visits.csv", target="health"),
+        answered({"approval": "approved", "run": run, "text": ""}, call_id),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "tool", "arguments"),
+    [
+        ("pause r-abc123 until tomorrow morning", "pause_run", {"run": "r-abc123"}),
+        ("lunch is over, you can resume r-abc123", "resume_run", {"run": "r-abc123"}),
+        ("in the script replace k = 8 by k = 9", "update_script", {"replace": [{"old": "k = 8", "new": "k = 9"}]}),
+        ("a table of all metrics of r-abc123", "run_metrics", {"run": "r-abc123"}),
+        ("clone r-abc123, fewer rounds: take 90", "clone_run", {"run": "r-abc123", "settings": {"rounds": 90}}),
+    ],
+)
+async def test_what_a_request_comes_to(words: str, tool: str, arguments: dict[str, Any]) -> None:
+    (call,) = (await reply(user(words))).calls
+    assert (call.name, json.loads(call.arguments)) == (tool, arguments)
+
+
+async def test_the_column_to_predict_is_asked_for_with_buttons() -> None:
+    asked = (user("train a model on this", "a.csv"), called("inspect_dataset"))
+    report = answered({"text": "", "dataset": {"name": "a.csv"}, "columns": [{"name": "b"}, {"name": "c"}]})
+    (question,) = (await reply(*asked, report)).calls
+    assert json.loads(question.arguments)["choices"] == ["target b", "target c", "something else"]
+    told = (ModelMessage(Role.ASSISTANT, "", (question,)), answered({"text": "Al answered: target c"}, question.id))
+    (call,) = (await reply(*asked, report, *told)).calls
+    assert (call.name, json.loads(call.arguments)) == ("start_training", {"file": "a.csv", "target": "c"})
 
 
 @pytest.mark.parametrize(
@@ -683,6 +746,8 @@ async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: s
     ("words", "arguments"),
     [
         ("run this with MODE=fast and N_STEPS=20", {"environment": {"MODE": "fast", "N_STEPS": "20"}}),
+        ("run this, it needs WANDB_API_KEY and the hub", {"secrets": ["WANDB_API_KEY"]}),
+        ("run it with weights from the hub", {"network": "hub"}),
         ("starte das Skript auf zwei GPUs für eine Stunde", {"gpus": 2, "max_hours": 1}),
         ("lance ce script avec --lr 0.3", {"arguments": "--lr 0.3"}),
         ("ejecuta esto en gpu-2", {"host": "gpu-2"}),

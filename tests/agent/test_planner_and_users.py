@@ -107,9 +107,9 @@ async def test_who_wants_all_deleted_hears_of_the_commands() -> None:
 async def test_examples_fit_the_data(task: str, example: str, no_example: str) -> None:
     report = SALES | {"suggested_task": task, "suggested_target": "units"}
     said = await after_a_look("train a model that predicts `units`, somewhat longer, 3 blocks", report)
-    assert not said.calls
-    assert example in said.text
-    assert no_example not in said.text
+    asked = json.loads(said.calls[0].arguments)["question"]
+    assert example in asked
+    assert no_example not in asked
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ from agent.llm.slots.changes import with_sums
 from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.runs import by_id, by_rank, runs_in
+from agent.llm.slots.runs import by_id, by_rank, by_settings, runs_in
 from agent.ports import ModelMessage, Role
 
+NEITHER, WITHOUT_IT = "something else", "go on without it"  # answers to questions of this planner
+NOT_READ, WHICH_TARGET, OF_WHICH = "I did not understand ", "Which column should I predict?", "Which run do you mean?"
+LEFT_OPEN = (NOT_READ, WHICH_TARGET, OF_WHICH)  # how the questions begin whose answer belongs to the request before
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
 _STARTS = frozenset({"start_training", "start_script"})
 
@@ -25,6 +28,7 @@ class Request(NamedTuple):
     files: tuple[str, ...]
     programs: tuple[str, ...]
     answers: bool = False  # our question which of two readings was meant
+    settled: bool = False  # whatever was not read of it is to be left out
 
     @property
     def file(self) -> str | None:
@@ -33,15 +37,23 @@ class Request(NamedTuple):
 
 
 def newest(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage]:
-    """Where the newest words of a person stand, and they; an answer to a question counts, as do the files before it."""
-    asking = {call.id for said in messages for call in said.calls if call.name == "ask_user"}
+    """Where the newest words of a person stand, and they; an answer to a question counts, as do the files before it.
+
+    The answer to what was left open in a request is added to its words.
+    """
+    questions = (call for said in messages for call in said.calls if call.name == "ask_user")
+    asked = {call.id: str(as_object(call.arguments).get("question")) for call in questions}
     before = next((said.files for said in reversed(messages) if said.role is Role.USER), ())
+    added: tuple[str, ...] = ()
     for at in range(len(messages) - 1, -1, -1):
         said = messages[at]
         if said.role is Role.USER:
-            return at, said
-        if said.call_id in asking and (words := str(as_object(said.text).get("text", "")).partition(" answered: ")[2]):
-            return at, replace(said, text=words, files=said.files or before)
+            return at, replace(said, text="; ".join((said.text, *added)))
+        words = str(as_object(said.text).get("text", "")).partition(" answered: ")[2] if said.call_id in asked else ""
+        if words and words != NEITHER and asked[said.call_id or ""].startswith(LEFT_OPEN):
+            added = (words, *added)
+        elif words:
+            return at, replace(said, text="; ".join((words, *added)), files=said.files or before)
     return -1, ModelMessage(Role.USER, "")
 
 
@@ -49,15 +61,18 @@ def request_of(said: ModelMessage, messages: Sequence[ModelMessage], begun: int)
     """A request without the address of its data, whose file counts as its own once it was fetched; the address."""
     files = tuple(file.name for file in said.files)
     programs = tuple(file.name for file in said.files if file.is_program)
-    address = address_in(said.text)
+    text = said.text.removesuffix(f"; {WITHOUT_IT}")
+    settled = text != said.text
+    address = address_in(text)
     if address is None:
-        words = _shortened(said.text)
-        return Request(_read(words, messages), words, files, programs, answers=said.role is Role.TOOL), None
+        words = _shortened(text)
+        answers = said.role is Role.TOOL
+        return Request(_read(words, messages), words, files, programs, answers=answers, settled=settled), None
     calls = {call.id for later in messages[begun:] for call in later.calls if call.name == "fetch_data"}
-    answers = (as_object(later.text) for later in messages[begun:] if later.call_id in calls)
-    fetched = tuple(answer["file"] for answer in answers if "file" in answer)
-    words = _shortened(said.text.replace(address, " "))
-    return Request(_read(words, messages), words, (*fetched, *files), programs), address
+    found = (as_object(later.text) for later in messages[begun:] if later.call_id in calls)
+    fetched = tuple(answer["file"] for answer in found if "file" in answer)
+    words = _shortened(text.replace(address, " "))
+    return Request(_read(words, messages), words, (*fetched, *files), programs, settled=settled), address
 
 
 def _shortened(asked: str) -> str:
@@ -68,7 +83,9 @@ def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
     """A request as the readers take it: with figures, runs by their ids, and what is added to a setting added."""
     columns = columns_of(messages)
     words = with_amounts(in_figures(asked, keep=columns), keep=columns)
-    words = by_rank(by_id(words, started(messages)), ranked(messages))
+    runs = started(messages)
+    words = by_settings(words, {run: plan_of(messages, run).get("settings") or {} for run in runs})
+    words = by_rank(by_id(words, runs), ranked(messages))
     return with_sums(words, plan_of(messages, next(iter(runs_in(words)), None)).get("settings") or {})
 
 

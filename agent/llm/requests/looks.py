@@ -1,5 +1,6 @@
 """The arguments of the tools about runs, hosts and what they cost, as far as a person said them."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import chart_arguments, results_arguments
 from agent.llm.slots.files import file_named
 from agent.llm.slots.limits import soon_in
-from agent.llm.slots.logs import log_arguments, metric_arguments, script_arguments
+from agent.llm.slots.logs import log_arguments, metric_arguments, script_arguments, wants_csv
 from agent.llm.slots.runs import experiments_arguments, runs_in
 from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
@@ -26,6 +27,12 @@ ABOUT_RUNS = frozenset(
         *WISHES,
     }
 )
+_DRAWN = re.compile(
+    r"\b(?:charts?|plots?|pictures?|images?|graphs?|draw\w*|curves?|bild\w*|kurven?|courbes?|graphique|dessin\w*|curvas?"
+    r"|gráfic\w*|dibuja\w*|png|svg|pdf)\b|图|画|曲线",
+    re.IGNORECASE,
+)
+_TABLE = re.compile(r"\b(?:tables?|tabellen?|tableaux?|tablas?)\b|表格", re.IGNORECASE)
 _SAID_OF: dict[str, Callable[[str], dict[str, Any]]] = {
     "run_logs": log_arguments,
     "run_metrics": metric_arguments,
@@ -42,6 +49,16 @@ _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
     "list_experiments": experiments_arguments,
     **WISHES,
 }
+
+
+def shown_as(intent: str | None, asked: str) -> str | None:
+    """What shows what is asked for: numbers of a run as a picture or as a file, as it is said."""
+    as_numbers = wants_csv(asked) or _TABLE.search(asked)
+    if intent in {"run_chart", "run_results"} and as_numbers and not _DRAWN.search(asked):
+        return "run_metrics"
+    if intent == "run_metrics" and not as_numbers and chart_arguments(asked).keys() - {"metrics", "every"}:
+        return "run_chart"
+    return intent
 
 
 def run_arguments(

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from agent.llm.intents import Decision, decide
 from agent.llm.places import Place, states_settings
-from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program
+from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program, started
 from agent.llm.slots.limits import place_said
+from agent.llm.slots.replacements import rewrites
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, text_in
 from agent.ports import ModelMessage
-from agent.tools.targets import names_a_target, quoted_target, values_in
+from agent.tools.targets import left_out, names_a_target, other_target, quoted_target, values_in
 
 _TO_TRAIN = re.compile(
     r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n"
@@ -45,6 +46,8 @@ def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
     """What a request is about, where it also depends on what was said and done before."""
     text = text_in(asked.words)
     words = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
+    if rewrites(asked.said):
+        return Decision("update_script")
     has_runs = bool(last_plan(messages) or runs_in(words)) or ran_program(messages)
     decided = decide(words, Place(bool(asked.files), has_runs, columns_of(messages)))
     intent = _in_context(decided.intent, asked, messages)
@@ -62,7 +65,9 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     before = last_plan(messages).get("target")
     if intent in (None, "inspect_dataset", "predict", "train") and WRITING.search(asked.words):
         return "train" if asked.files else "predict"
-    if intent == "train" and not asked.files and before and ONCE_MORE.search(asked.words):
+    anew = names_a_target(asked.words) or quoted_target(asked.words)
+    otherwise = not anew and bool(states_settings(asked.words) or place_said(asked.words))
+    if intent == "train" and not asked.files and before and (otherwise or ONCE_MORE.search(asked.words)):
         intent = "again"
     if intent == "again":
         return "train" if _names_other_data(asked, messages) else _again_or_anew(asked, messages)
@@ -83,7 +88,9 @@ def _names_other_data(asked: Request, messages: Sequence[ModelMessage]) -> bool:
 
 def _again_or_anew(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
     """What “again” comes to: a copy of the run that is named, the last plan, or a first training."""
-    if runs_in(asked.words):
+    known = last_plan(messages).get("target")
+    other = other_target(asked.words, columns_of(messages)) if started(messages) else None
+    if runs_in(asked.words) or (other and known and other != known and not left_out(asked.words, columns_of(messages))):
         return "clone_run"
     if last_plan(messages) or ran_program(messages):
         return "again"

@@ -7,7 +7,7 @@ from agent.llm.requests.asked import Request, last_plan, ran_program
 from agent.llm.requests.meant import ONCE_MORE, wanted
 from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import changes_in
-from agent.llm.slots.environment import environment_in, without_environment
+from agent.llm.slots.environment import environment_in, secrets_in, without_environment
 from agent.llm.slots.files import DATA_FILE
 from agent.llm.slots.limits import place_said, reach_said, soon_in
 from agent.llm.slots.wanted import is_wished
@@ -15,7 +15,7 @@ from agent.ports import ModelMessage, ModelReply
 from agent.tools.training.programs import REQUIREMENTS
 
 _RUN_IT = re.compile(
-    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )(?<!el )(?<!al )(?<!le )(?<!du )(?<!den )(?<!dem )run"
+    r"\b(?:(?<!the )(?<!this )(?<!that )(?<!my )(?<!el )(?<!al )(?<!le )(?<!du )(?<!ce )(?<!den )(?<!dem )(?<!este )run"
     r"|python3?|start|train|launch|execute|try|go with"
     r"|give (?:it|this) a (?:whirl|try|spin|go|shot)|^\W*(?:go|los|vas-y|dale|vamos)(?= |\W*$)|(?:fire|spin"
     r"|boot)(?: \w+)? up|kick(?: \w+)? off|get \w+ (?:going|running)"
@@ -32,7 +32,7 @@ _COMMAND_LINE = re.compile(
 )
 _MEND = re.compile(
     r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script|skript|stattdessen|nimm|ersetze"
-    r"|benutze"
+    r"|benutze|prends"
     r"|korrigiert\w*|remplace\w*|utilise\w*|corrigée?|usa|reemplaza|corregid[oa]|corregí|arreglad[oa]|c[aá]mbialo"
     r"|actualiza|repariert\w*|gefixt\w*|tausch\w*|neues|nouve(?:au|lle)|réparée?|nuev[oa])\b"
     r"|脚本|替换|换[成上掉]|改好|修[好了复]|新的|新版",
@@ -65,6 +65,8 @@ def program_in(asked: Request) -> str | None:
     if asked.programs:
         return asked.programs[0]
     named = _PROGRAM.search(asked.words)
+    if named and named.group(1) in asked.files:
+        return None  # it came as data
     if named and _IMAGES.search(asked.words) and named.group(1).lower().endswith(".zip"):
         return None
     return str(named.group(1)) if named and _RUN_IT.search(_PROGRAM.sub(" ", asked.words)) else None
@@ -77,7 +79,7 @@ def _with_program(asked: Request, program: str, run_id: str | None, messages: Se
     has_runs = bool(run_id or last_plan(messages)) or ran_program(messages)
     says_so = _MEND.search(words) or wanted(asked, messages) == "update_script"
     mends = run_id or (says_so and not _RUN_IT.search(_PROGRAM.sub(" ", words)))
-    if program.endswith(".py") and has_runs and mends and not _APART.search(words):
+    if program.endswith(".py") and has_runs and mends and is_wished(words) and not _APART.search(words):
         return call("update_script", run=run_id, file=program)
     if not runs_it:
         return say(
@@ -101,6 +103,7 @@ def _with_program(asked: Request, program: str, run_id: str | None, messages: Se
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
         environment=environment_in(words[: line.start()] if line else words),
+        secrets=secrets_in(words),
         priority=soon_in(rest),
         **{name: said.get(name) for name in ("max_hours", "gpus", "host", "engine", "network", "auto_resume")},
     )
@@ -115,7 +118,7 @@ def _is_to_run(asked: Request, messages: Sequence[ModelMessage]) -> bool:
         return True
     line = _COMMAND_LINE.search(words)
     rest = words.replace(line.group(), " ") if line else words
-    how = line or place_said(rest) or environment_in(rest) or reach_said(rest)
+    how = line or place_said(rest) or environment_in(rest) or secrets_in(rest) or reach_said(rest)
     return bool(_RUN_IT.search(words) or how) or wanted(asked, messages) in _LIKE_RUNNING
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from agent.domain.tasks import TASKS, Answer, Task
-from agent.llm.requests.asked import Request, as_object, columns_of, last_plan, offered, report_of
+from agent.llm.requests.asked import WHICH_TARGET, Request, as_object, columns_of, last_plan, offered, report_of
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
-from agent.llm.requests.words import call, not_read, say
+from agent.llm.requests.words import call, not_read, say, which, which_target
 from agent.llm.slots.changes import HAN, all_said, changes_in, settings_in
+from agent.llm.slots.environment import secrets_in
 from agent.llm.slots.files import file_in
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.limits import reach_said, soon_in
@@ -20,7 +21,7 @@ from agent.llm.slots.numbers import factors_in
 from agent.llm.slots.settings import clusters_in, held_out_in, split_in, text_column_in, weights_in
 from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
-from agent.tools.targets import left_out, quoted_target, said_to_predict, target_in
+from agent.tools.targets import kept, left_out, mentions, pair_in, quoted_target, said_to_predict, target_in
 
 _MOST_ABOUT = 300  # characters of a request that say what to predict
 _OTHER_DATA = re.compile(
@@ -40,7 +41,8 @@ _MOST_NAMED = 40  # columns
 
 def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """Look at the data of a training; what nobody could read of the request is asked for at once."""
-    if missed := unread("start_training", _all_read(asked.words), asked.words, columns_of(messages)):
+    missed = unread("start_training", _all_read(asked.words), asked.words, columns_of(messages))
+    if missed and not asked.settled:
         return not_read(missed, report_of(messages) if not asked.file else {})
     task = task_in(asked.words, has_text=True)
     target = quoted_target(asked.words)
@@ -68,7 +70,7 @@ def _all_read(asked: str) -> dict[str, Any]:
 
 def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The last plan once more, with what the person wants otherwise."""
-    if not asked.file and _OTHER_DATA.search(asked.words):
+    if not asked.file and _OTHER_DATA.search(asked.words) and held_out_in(asked.words) is None:
         return say(_NO_OTHER_DATA)
     file = asked.file or last_plan(messages).get("file")
     for said in reversed(messages):
@@ -87,8 +89,11 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     if words and (others := _unnamed(request)):
         other = next((name for name in others if name not in _seen(messages)), None)
         return call("inspect_dataset", file=other) if other else say(_WHICH_FILE.format(", ".join(others)))
+    known = last_plan(messages).get("target")
+    if intent == "train" and words and known and known not in _names(report) and not request.answers:
+        return which(("predict", "train"), None)  # rows without the column that the model before was for
     if target is None and words:
-        return say(words)
+        return which_target(words, _to_predict(report)) if words.startswith(WHICH_TARGET) else say(words)
     file = str(report.get("dataset", {}).get("name"))
     record = TASKS[task or report.get("suggested_task") or "tabular_classification"]
     settings = _settings(asked, before, record)
@@ -103,12 +108,14 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         target=target,
         task=task,
         drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked, _names(report))))),
+        keep_columns=kept(asked, _names(report)),
         settings=settings,
+        secrets=secrets_in(asked),
         test_frac=held_out_in(asked) or before.get("test_frac"),
         split_by=split_in(asked, _names(report, "datetime"), _names(report)) or before.get("split_by"),
         seed=int(seed) if seed is not None else None,
         priority=soon_in(asked),
-        text_column=text_column_in(asked, _names(report, "text")) or before.get("text_column"),
+        text_column=_text_column(asked, report, record, target) or before.get("text_column"),
         **({name: before[name] for name in ("network", "auto_resume") if name in before} | reach_said(asked)),
         **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
     )
@@ -140,7 +147,12 @@ def _target_for(task: str | None, asked: str, report: dict[str, Any], before: di
     """The column to predict, as far as the task type needs one; and how it was chosen, or which is asked for."""
     if task and not TASKS[task].needs_target:
         return None, ""
-    found = quoted_target(asked) or before.get("target") or report.get("suggested_target")
+    found = (
+        quoted_target(asked)
+        or pair_in(asked, _to_predict(report))[1]
+        or before.get("target")
+        or report.get("suggested_target")
+    )
     if found and task and not TASKS[task].asks_for_target:
         return found, ""
     return _target(task, asked, report, before)
@@ -183,9 +195,24 @@ _OF_ANSWER: dict[Answer, Callable[[str], dict[str, Any]]] = {
 }
 
 
+def _text_column(asked: str, report: dict[str, Any], task: Task, target: str | None) -> str | None:
+    """The column to read that is named: as that, or as the only one with texts that is not predicted."""
+    texts = _names(report, "text")
+    said = text_column_in(asked, texts)
+    if said or not task.needs_text:
+        return said
+    named = [name for name in texts if name != target and mentions(name, asked)]
+    return pair_in(asked, texts)[0] or (named[0] if len(named) == 1 else None)
+
+
 def _names(report: dict[str, Any], kind: str = "") -> tuple[str, ...]:
     """The columns of a report, or those of one kind."""
     return tuple(str(column["name"]) for column in report.get("columns", ()) if kind in {"", column.get("kind")})
+
+
+def _to_predict(report: dict[str, Any]) -> list[str]:
+    """The columns of a report that can be predicted."""
+    return [str(one["name"]) for one in report.get("columns", ()) if one.get("kind") not in {"image", "datetime"}]
 
 
 def _suggested(report: dict[str, Any], task: str | None) -> str | None:
@@ -200,7 +227,7 @@ def _suggested(report: dict[str, Any], task: str | None) -> str | None:
 
 def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[str, Any]) -> tuple[str | None, str]:
     """The column to predict and how it was chosen, where the person did not name it; None and a question for which."""
-    names = [column["name"] for column in report.get("columns", ()) if column.get("kind") not in {"image", "datetime"}]
+    names = _to_predict(report)
     if not names and report.get("columns"):
         return None, "There is no column to predict: the card says what the file needs."
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
@@ -215,7 +242,7 @@ def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[s
     target = before.get("target") or named or (report.get("target") or {}).get("column")
     target = target or _suggested(report, task)
     if target is None:
-        return None, f"Which column should I predict? The columns: {columns}."
+        return None, f"{WHICH_TARGET} The columns: {columns}."
     if named:
         return target, f"I take it that you mean `{target}`."
     if said:

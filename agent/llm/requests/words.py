@@ -1,11 +1,13 @@
 """What the planner without a model says, and how it calls a tool. Knows no request."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.domain.ids import new_ulid
 from agent.domain.tasks import TASKS, Answer
+from agent.llm.requests.asked import NEITHER, NOT_READ, OF_WHICH, WITHOUT_IT
 from agent.llm.slots.runs import runs_in
 from agent.ports import OFFLINE, ModelMessage, ModelReply, ToolCall
 
@@ -75,15 +77,12 @@ TYPED = {  # how each reading is said in words that are read as nothing else
     "prefer_model": "switch the language model",
     "help": "help",
 }
+_MOST_CHOICES = 4  # beside “something else”
 _FITS = {Answer.SERIES: "horizon 24", Answer.CLUSTER: "5 groups"}
-NEITHER = "something else"
 NOT_DECIDED = (
     "That answered my question, so nothing was approved or rejected. Say it once more, or press the card's button."
 )
-_NOT_READ = (
-    "I did not understand {}, so nothing was planned or shown without it. Say it in other words, such as {}, or leave "
-    "it out."
-)
+_SAY_OTHERWISE = "{}, so nothing was planned or shown without it. Say it in other words, such as {}, or leave it out."
 NOTHING_NEW = (
     "I did not understand what should be otherwise than in the last plan, so nothing was planned. Say “again”, or a "
     "setting with its value, such as “again with rounds 800”."
@@ -111,13 +110,26 @@ def call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
 def not_read(missed: str, report: Mapping[str, Any]) -> ModelReply:
     """Ask for what nobody could read of a request, with examples that fit the data that were looked at last."""
     task = TASKS.get(report.get("suggested_task") or "")
-    column = next(
-        (one["name"] for one in report.get("columns", ()) if one["name"] != report.get("suggested_target")), ""
-    )
+    columns = [one["name"] for one in report.get("columns", ()) if "name" in one]
+    column = next((name for name in columns if name != report.get("suggested_target")), "")
     boosts = task is None or task.unit == "boosting round"
     setting = "rounds 200" if boosts or task is None else _FITS.get(task.answer, "epochs 20")
     ways = ", ".join((f"“{setting}”", *((f"“without the column {column}”",) if column and boosts else ())))
-    return say(_NOT_READ.format(missed, f"{ways} or “for 3 hours”"))
+    question = NOT_READ + _SAY_OTHERWISE.format(missed, f"{ways} or “for 3 hours”")
+    named = [name for name in re.findall("“(.*?)”", missed) if name in columns]
+    return call(
+        "ask_user", question=question, choices=(*map("without the column {}".format, named[:2]), WITHOUT_IT, NEITHER)
+    )
+
+
+def which_target(question: str, columns: Sequence[str]) -> ModelReply:
+    """Ask for the column to predict; the answer is added to the request."""
+    return call("ask_user", question=question, choices=(*map("target {}".format, columns[:_MOST_CHOICES]), NEITHER))
+
+
+def of_which(runs: Sequence[str]) -> ModelReply:
+    """Ask which run is meant; the answer is added to the request."""
+    return call("ask_user", question=OF_WHICH, choices=(*runs[-_MOST_CHOICES:], NEITHER))
 
 
 def which(between: Sequence[str], run_id: str | None) -> ModelReply:

@@ -60,7 +60,8 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 _BECAUSE = re.compile(
-    r"(?<!\s)\s+(?:because|due to|so that|now that|(?:as|since) (?:it|the|there|i|we|they)"
+    r"(?<!\s)\s+(?:because|due to|so that|now that|(?:as|since) (?:it|there|i|we|they|the \w+ (?:is|was|has|had"
+    r"|are|were))"
     r"|(?:it|which) (?:failed|crashed|died)|weil|denn|parce qu\w*|car|puisque|porque|ya que)\b|(?<!\s)\s*因为",
     re.IGNORECASE,
 )
@@ -84,12 +85,19 @@ _TELLS_ELSEWHERE = re.compile(
     r"|jusqu\w*|doit|pas|mañana|cuando|despu[ée]s|hasta|debe\w*|no|sino|aber|mais|pero)\b|\d|明天|等|之后|如果|再|先"
     r"|不|但))"
     r"(?:(?:er|sie|es|ich|wir|man|jemand|(?:der|die|das) \w+ (?:ist|sind|war|hat|haben|wird|braucht|bringt|l[äa]uft)"
-    r"|il|elle|[çc]a|c['’]est|je|on (?:a|est|n['’])|nous|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
+    r"|il|elle|[çc]a|c['’]est|je|on (?:a(?! [cg]pu)(?= (?:\w+ )?\w+(?:é|ée|és|i|u|is|it)\b)|est|n['’])|nous"
+    r"|j['’]ai|quelqu['’]un|ya|est[áa]|hay"
     r"|necesito|necesitamos|alguien|se)\b|我|它|有人|已经)",
     re.IGNORECASE | re.DOTALL,
 )
+_WHICH_IS = re.compile(
+    r"\b(?:which|that|who) (?:is|are|was|has|have|had)\b.*", re.IGNORECASE | re.DOTALL
+)  # told of a thing
 _DEMANDS = re.compile(
     r"\b(?:should|must|shall|ha(?:s|ve) to|use|wants?|would like"
+    rf"|(?:you|we|ihr|du|vous|tu) (?:can|may|could|kannst|könnt|peux|pouvez) (?:now |again |please )?(?:{ACTS}"
+    rf"|go on|carry on)"
+    r"|(?:may|can|could|might) (?:take|use|run|have|last|cost)|takes? (?:up to|at most)"
     r"|(?:is|are) (?:fine|ok(?:ay)?|enough|plenty|all ?right|the (?:most|maximum|limit))"
     r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
     re.IGNORECASE,
@@ -105,6 +113,13 @@ _LATER = re.compile(
     re.IGNORECASE,
 )
 _FOR_A_WHILE = re.compile(rf"\bfor (?:about )?(?:\d+|an?|half an?|some|the|another) ?{_SPANS}", re.IGNORECASE)
+# Until when a run is to pause or may wait, which begins at once.
+_UNTIL = re.compile(
+    r"(?<!wait )(?<!stop )\s(?:until|till|['’]?til|bis|jusqu['’]?\w*|hasta(?: que)?)\s(?!(?:the |it "
+    r"|its )?(?:next |step|epoch"
+    r"|checkpoint|converg|finish|reach))[^,.;!?]*|(?<=等)[^，。；]*(?:完|结束|以后|之后)",
+    re.IGNORECASE,
+)
 _A_WHILE = re.compile(r"\bfor (?:a|the) (?:little )?(?:bit|while|moment|sec(?:ond)?)\b", re.IGNORECASE)  # of any length
 # How a later clause begins that says when, before the moment or the condition; and one that only tells what was.
 _WHEN = re.compile(
@@ -185,7 +200,7 @@ def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
     first, *others = _BREAK.split(rest)[::2]
     wish = _without_reason(first)
     if intent == "pause_run":
-        wish = _A_WHILE.sub(" ", wish)
+        wish = for_now(_A_WHILE.sub(" ", wish))
     if _waits(wish, again=again) or any(_says_when(clause, again=again) for clause in others):
         return "later"
     if again:
@@ -203,12 +218,17 @@ def meant(intent: str, rest: str, changes: Callable[[str], object]) -> str:
     return intent if intent == "set_priority" or _ENDS.match(wish) or _GOES_ON.match(wish) else "unclear"
 
 
+def for_now(wish: str) -> str:
+    """A wish without the moment until which it holds."""
+    return _UNTIL.sub(" ", wish)
+
+
 def wish_in(words: str) -> str:
     """What is wanted, without the reasons for it."""
     first, *others = _BREAK.split(words)
     kept = [_BECAUSE.split(first, maxsplit=1)[0]]
     for between, clause in zip(others[::2], others[1::2], strict=True):
-        if _DEMANDS.search(clause) or not (_TELLS.match(clause) or _TELLS_ELSEWHERE.match(clause)):
+        if _DEMANDS.search(clause) or not (_TELLS.match(_WHICH_IS.sub("", clause)) or _TELLS_ELSEWHERE.match(clause)):
             kept += [between, _BECAUSE.split(clause, maxsplit=1)[0]]
     return "".join(kept)
 

@@ -11,7 +11,8 @@ from agent.llm.slots.limits import SEARCHED, place_said, reach_said
 from agent.llm.slots.names import FRACTIONS, NAME, NUMBERED, setting_called
 
 _BETWEEN = (  # a name and its number
-    r"\s*(?:(?:from\s+[\w.,-]+\s+)?to\b|(?:should|must|shall|can|will)\s+be\b|(?:is|are|was|of|set to|down to|up to"
+    r"\s*(?:(?:from\s+[\w.,-]+\s+)?(?:down\s+|up\s+)?to\b|(?:should|must|shall|can|will)\s+be\b|(?:is|are|was|of"
+    r"|set to|down to|up to"
     r"|back to|at|about|around|like|de|von|auf|à|a|en|on|now)\b|=|:|->|→|≈|~)*\s*,?\s*"
     r"(?:(?:say|e\.g\.|maybe|perhaps|of|to|be|is)\s+)*"
 )
@@ -24,6 +25,13 @@ _SETTING = re.compile(
 _MORE = re.compile(
     rf"{PLAIN}\s+(?:(?:more|fewer|less|extra|additional)\s+{NAME}|{NAME}\s+(?:more|fewer|less|extra)\b)"
     rf"|\b{NAME}\s+by\s+{PLAIN}",
+    re.IGNORECASE,
+)
+_BARE = re.compile(  # a number that counts nothing
+    rf"(?:\b(?:try|use|take|like|say|with|go (?:for|with)|make (?:it|that)|probier\w*|nimm|essaie|prends|prueba"
+    rf"|usa|mit|avec|con)"
+    rf"\s+|[:,]\s*){PLAIN}(?=\s*(?:$|[.,;!?)](?!\d)|\b(?:instead|now|next|this time|then|please|maybe"
+    rf"|stattdessen|mal|bitte)\b))",
     re.IGNORECASE,
 )
 HAN = re.compile(r"[\u3400-\u9fff]")  # a Chinese sign
@@ -46,7 +54,7 @@ def settings_in(asked: str) -> dict[str, float | int]:
     """
     if more := _MORE.search(asked):
         raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
-    said = [*_said(asked), *(("trials", count) for count in _TRIALS.findall(asked))]
+    said = [*(list(_said(asked)) or _apart(asked)), *(("trials", count) for count in _TRIALS.findall(asked))]
     settings = {(key := setting_called(name)): _figure_of(key, value) for name, value in said}
     return settings | _search_in(asked)
 
@@ -56,8 +64,8 @@ def _search_in(asked: str) -> dict[str, float | int]:
     searched = SEARCHED.search(asked)
     if searched is None:
         return {}
-    number, hours, stated = searched.groups()
-    return {"minutes": figure(number or stated) * (60 if hours else 1)}
+    number, hours, stated, tuned, tuned_hours = searched.groups()
+    return {"minutes": round(figure(number or stated or tuned) * (60 if hours or tuned_hours else 1), 9)}
 
 
 def _figure_of(key: str, said: str) -> float | int:
@@ -87,6 +95,14 @@ def _said(asked: str) -> Iterator[tuple[str, str]]:
     for found in _SETTING.finditer(asked):
         number, counted, name, value = found.groups()
         yield counted or name, number or value
+
+
+def _apart(asked: str) -> Iterator[tuple[str, str]]:
+    """The only setting that is named, with the only number that stands alone: “a lower rate is better: try 0.02”."""
+    names = {setting_called(name) for name in _NAMED.findall(asked)}
+    numbers = _BARE.findall(asked)
+    if len(names) == len(numbers) == 1:
+        yield names.pop(), numbers[0]
 
 
 def all_said(asked: str) -> None:

@@ -32,9 +32,14 @@ _METRIC = re.compile(
 _BOTH = frozenset(
     {"loss", "accuracy", "auc", "f1", "precision", "recall", "error", "rmse", "mae"}
 )  # of train and valid
+_OF_BOTH = re.compile(
+    r"\b(train)(?:ing)?\s*(?:and|&|\+|/|vs\.?|versus|und|et|y|,)\s*(val(?:id)?)(?:ation)?[ _/]"
+    r"(loss|accuracy|auc|f1|error)\b",
+    re.IGNORECASE,
+)
 _OF_VALIDATION = re.compile(r"^(?!.*\btrain).*(?:\bvalid(?:ation|ierung|ación)\w*|验证)", re.IGNORECASE | re.DOTALL)
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
-_UNIT = r"(steps?|epochs?)"
+_UNIT = r"(steps?|epochs?|rounds?|iterations?)"
 _TO = r"\s*(?:-|–|to|and|until|till|through)\s*"
 _LAST = re.compile(
     rf"\b(?:last|newest|past)\s+{_COUNT}(?:\s*{_UNIT}\b|(?=\W*$|\s*[,;]|\s+(?:of|with|on|and"
@@ -69,7 +74,8 @@ _SWITCHES = {
     "by_time": re.compile(
         r"\b(?:by|over|against|versus|vs\.?) (?:the )?(?:wall[- ]?clock(?: time)?|time|hours)\b"
         r"|\b(?:x|horizontal|time)[- ]?axis\b[^.;]{0,15}\b(?:hours|time|minutes)\b"
-        r"|\b(?:hours|time) (?:on|along) (?:the )?x\b|\büber die zeit\b|\bselon le temps\b|\ben fonction du temps\b"
+        r"|\b(?:hours|time|wall[- ]?clock(?: time)?|clock time) (?:(?:on|along) (?:the )?(?:x\b|horizontal)"
+        r"|(?:at|along) the bottom)|\büber die zeit\b|\bselon le temps\b|\ben fonction du temps\b"
         r"|\b(?:por|según) (?:el )?tiempo\b|\bfrente al tiempo\b|按时间"
         r"|\bhours (?:en abscisse|en el eje x|auf (?:der|die) x-achse|als x-achse)\b|横轴[^，。]{0,3}时间",
         re.IGNORECASE,
@@ -138,7 +144,8 @@ CARD = (
     rf"|r-[0-9a-z]{{6}}\W+over\b|{_NOT_COMPARED}|{_TAKEN_OFF}|\breset\b|\bback to normal\b)"
 )
 _SAME_CHART = re.compile(
-    r"\b(?:in|into|on) the same (?:plot|chart|graph|picture)\b|\b(?:on top of|over|beside|next to) it\b|\boverlay r-"
+    r"\b(?:in|into|on) the same (?:plot|chart|graph|picture)\b|\b(?:on top of|over|beside|next to) it\b"
+    r"|\b(?:overlay|superpose\w*|lay|leg\w*|put|pon)\b[^.;]*\br-"
     r"|\badd r-"
     r"|\bcompare (?:its|the|sa|la|su) (?:curves?|courbes?|curva)\b|\bins selbe bild\b|\bdans le même graphique\b"
     r"|\ben la misma gráfica\b|同一张图",
@@ -209,7 +216,7 @@ def _part_in(words: str) -> dict[str, Any]:
 
 def _last_in(part: re.Match[str]) -> dict[str, Any]:
     count, unit = _counted(*part.group(1, 2)), part.group(3) or "steps"
-    return {"newest": count} if unit.lower().startswith("step") else {"newest_epochs": float(count)}
+    return {"newest": count} if not unit.lower().startswith("epoch") else {"newest_epochs": float(count)}
 
 
 def _between_in(part: re.Match[str]) -> dict[str, Any]:
@@ -219,7 +226,7 @@ def _between_in(part: re.Match[str]) -> dict[str, Any]:
 def _end(which: str, unit: str, digits: str, thousands: str | None) -> dict[str, Any]:
     """One end of a part: `first_step`, `last_epoch` and the like."""
     count = _counted(digits, thousands)
-    return {f"{which}_step": count} if unit.lower().startswith("step") else {f"{which}_epoch": float(count)}
+    return {f"{which}_step": count} if not unit.lower().startswith("epoch") else {f"{which}_epoch": float(count)}
 
 
 def _counted(digits: str, thousands: str | None) -> int:
@@ -303,6 +310,7 @@ def _before_in(words: str) -> str | None:
 
 def _metrics_in(words: str) -> tuple[str, ...]:
     """The metrics that are named, as trainings write them: train, valid, test."""
+    words = _OF_BOTH.sub(r"\1 \3, \2 \3", words)
     said = (re.sub(r"^(train|val)[a-z]*(?=[ _/])", r"\1", word.lower()) for word in _METRIC.findall(words))
     found = tuple(dict.fromkeys(re.sub(r"^val(?=[ _/])", "valid", word) for word in said))
     return (f"valid {found[0]}",) if len(found) == 1 and found[0] in _BOTH and _OF_VALIDATION.search(words) else found

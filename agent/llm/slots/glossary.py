@@ -21,6 +21,7 @@ _HAN_NUMBER = re.compile(
 _COUNT = r"\d+|(?!(?:de|des|del|les|las|los|la|le|el|en|sur|sobre|para|pour)\b)\w+"  # before “dernières”
 _ORDINAL_LAST = r"(?:derni[eè]re?s|[uú]ltim[ao]s)"
 _ORDINAL_NEXT = r"(?:prochaine?s|pr[oó]xim[ao]s)"
+_PERIOD = r"(?:quartal|jahr|monat|woche|tag|trimestre|an|année|mois|semaine|jour|año|mes|semana|d[ií]a)"
 _SAYS = (  # English, and how it is said elsewhere; the first line that fits a place counts
     (", ", rf"(?<={_HAN}),(?=\S)|(?<=\S),(?={_HAN})"),
     (r"“\1”", r"„([^“”\"]{1,200})[“”\"]"),
@@ -81,7 +82,19 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         "last ",
         rf"\b(?:(?:die|den|der) )?letzten\b|\b(?:(?:les|las|los) )?{_ORDINAL_LAST}(?= \w+ )|(?:最后|最近)(?=\s*\d)",
     ),
+    (r"next \1", rf"\b(?:l[ea] |du |el |del )?({_PERIOD}) (?:prochaine?|pr[oó]xim[oa]|que viene)\b"),
+    (
+        "next ",
+        rf"\b(?:(?:die|den|der|das|le|la|el) )?(?:nächste[snrm]?|kommende[snrm]?|prochaine?|pr[oó]xim[oa])"
+        rf"\s(?={_PERIOD}\b)",
+    ),
     ("next ", rf"\b(?:(?:die|den|der) )?nächsten\b|\b(?:(?:les|las|los) )?{_ORDINAL_NEXT}\b|未来|接下来的?"),
+    ("quarter", r"(?<=next )(?:quartal|trimestre)\b"),
+    ("year", r"(?<=next )(?:jahr|an|année|año)\b"),
+    ("month", r"(?<=next )(?:monat|mois|mes)\b"),
+    ("week", r"(?<=next )(?:woche|semaine|semana)\b"),
+    ("day", r"(?<=next )(?:tag|jour|d[ií]a)\b"),
+    (r" next \1 ", r"下(?:一)?个?(季度|月|周|年)"),
     ("epochs", r"\bepochen?\b|\b[ée]po(?:que|ca)s?\b"),
     (" epochs ", r"(?<=\d)\s*(?:轮|个?周期|个\s*epochs?)"),
     ("rounds", r"\bdurchgängen?\b|\brunden\b|\brondas\b"),

@@ -9,7 +9,7 @@ from agent.domain.errors import BadRequest
 _UNIT = r"(?P<unit>minute|min|hour|hr|h|day|week|month|quarter|year|step|period)"
 _LATER = r"(?P<later>minute|min|hour|hr|h|day|week|month|quarter|year|step|period)"
 _HORIZON = re.compile(
-    rf"\b(?P<count>\d{{1,4}})\s*-?{_UNIT}s?\s+"
+    rf"(?<![.,])\b(?P<count>\d{{1,4}})\s*-?{_UNIT}s?\s+"
     r"(?:ahead|out|forward|into the future|in advance|from now|voraus|à l'avance)\b"
     r"|\b(?:for|next|ahead|horizon|coming|following|upcoming|kommenden)\s+"
     r"(?:the\s+|of\s+|next\s+|coming\s+|following\s+|upcoming\s+|kommenden\s+|=\s*)*(?P<coming>\d{1,4})\s*"
@@ -26,8 +26,8 @@ _ONE_AHEAD = re.compile(
 _TOMORROW = re.compile(r"(?<!by )(?<!until )(?<!till )\b(?P<day>tomorrow)\b", re.IGNORECASE)
 _STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
 _SPAN = re.compile(
-    r"(?<!last )(?<!past )(?<!previous )(?<!most )(?<!max )(?<!to )(?<!within )\b(?P<count>\d{1,4})\s*-?"
-    r"(?P<unit>hour|day|week|month|quarter|year)s?\b(?!\s*(?:at most|max|tops|ago|of (?:data|history)))",
+    r"(?<!last )(?<!past )(?<!previous )(?<!most )(?<!max )(?<!to )(?<!within )(?<![.,])\b(?P<count>\d{1,4})\s*-?"
+    r"(?P<unit>hour|day|week|month|quarter|year)s?\b(?!\s*(?:of \w+ )?(?:at most|max|tops|ago|of (?:data|history)))",
     re.IGNORECASE,
 )
 _GRAIN = re.compile(

@@ -118,6 +118,15 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     ),
     (
         r"patience \1",
+        r"\b(?:stop\w*|quit|end)?\W*(?:when|if|once|as soon as|after)?\W*(?:there (?:is|was) )?(?:no|without"
+        r"|kein\w*|ohne|sans"
+        r"|sin) (?:gain|progress|improv\w*|better|change|besser\w*|verbesser\w*|mejora|amélioration)\w* (?:for"
+        r"|in|over|after|within"
+        r"|seit|pendant|durante|en) (\d+) (?:rounds|epochs|steps)",
+    ),
+    (r"patience \1", r"\bafter (\d+) (?:bad|stale|flat|useless) (?:rounds|epochs|steps)\b"),
+    (
+        r"patience \1",
         r"\b(?:stop\w* )?(?:when|if|once|unless) (?:it|the \w+|nothing) (?:hasn['’]?t|has not|doesn['’]?t|does not"
         r"|stops?|has)? ?"
         r"improv\w* (?:for|in|over|after|within) (\d+) (?:rounds|epochs|steps)",
@@ -199,7 +208,7 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
         r"reduce \1 by a factor of \2 ",
         rf"\b(?:divide|teile?n?|divise[rz]?|divid\w+)\s+{_SETTING}\s+(?:by|durch|par|entre|por)\s+(\w+)",
     ),
-    (r"raise \1 by a factor of \2 ", rf"{_SETTING}\s*乘以?\s*(\d+)"),
+    (r"raise \1 by a factor of \2 ", rf"{_SETTING}\s*(?:乘以?|翻)\s*(\d+)倍?"),
     (r"reduce \1 by a factor of \2 ", rf"{_SETTING}\s*除以\s*(\d+)"),
     ("1 ", r"(?:(?<=\bfor )|(?<=\bmost )|(?<=\bto )|(?<=\bwithin )|(?<=\bthan ))an? (?=(?:hour|day|week)\b)"),
     (" rounds ", r"轮数"),

@@ -35,11 +35,14 @@ _MOST = re.compile(
     re.IGNORECASE,
 )
 _MOST_BEHIND = re.compile(
-    r"\s*(?:at (?:the )?most|max(?:imum)?|tops|limit|or less|is enough|are enough)\b", re.IGNORECASE
+    r"\s*(?:of \w+ (?:time )?)?(?:at (?:the )?most|max(?:imum)?|tops|limit|or less|is enough|are enough)\b",
+    re.IGNORECASE,
 )
 SEARCHED = re.compile(
     r"\b(?:search\w*|(?<!fine-)(?<!fine )tun(?:e|ed|ing)|hyper-?parameters?)\b[^.;?!]{0,60}?\bfor (?:up to |at most )?"
-    rf"{PLAIN}\s*(?:min(?:ute)?s?|(hours?))\b|\bminutes\s*[=:]\s*{PLAIN}",
+    rf"{PLAIN}\s*(?:min(?:ute)?s?|(hours?))\b|\bminutes\s*[=:]\s*{PLAIN}"
+    rf"|\b(?:hpo|(?<!fine-)(?<!fine )tun(?:e|en|ing))\b[^.,;?!]{{0,40}}?{PLAIN}\s*(?:min(?:ute)?s?"
+    rf"|(hours?))\b(?! at most| max)",
     re.IGNORECASE,
 )
 _GPUS = re.compile(rf"{NUMBER}\s*gpus?\b|\bgpus?\s*(?:=|:|to)\s*{NUMBER.replace('number', 'later')}", re.IGNORECASE)
@@ -106,7 +109,7 @@ _ONCE = re.compile(
 )
 _NETWORKS = (  # what something may reach, by what people call it
     ("none", r"\b(?:no|without(?: any)?) (?:network|internet)(?: access)?\b|\boffline\b"),
-    ("hub", r"\bhub (?:access|network)\b|\b(?:access to|reach|only) the hubs?\b"),
+    ("hub", r"\bhub (?:access|network)\b|\b(?:access to|reach|only|from|off|via) the (?:hugging ?face |hf )?hubs?\b"),
     (
         "open",
         r"\bopen (?:network|internet)\b|\b(?:needs?|with|wants?|give it|has|requires?)\s+(?:an? |the )?(?:full |free )?"

@@ -5,18 +5,23 @@ from typing import Any
 
 from agent.llm.slots.numbers import count_in
 from agent.llm.slots.runs import RUN_ID
+from agent.llm.slots.views import used_in
 from agent.tools.targets import QUOTE
 
 _QUOTED = re.compile(rf"{QUOTE}|«\s*([^»\n]{{1,80}}?)\s*»")
 _MOST_LINES = 200
-_NO_TEXT = frozenset({"it", "me", "errors", "warnings", "all"})
+_NO_TEXT = frozenset({"it", "me", "error", "errors", "warning", "warnings", "all", "anything", "something", "thing"})
 _FOR = re.compile(
     r"\b(?:for|with|containing|contains?|about|mention(?:s|ing)?|mit|avec|contenant|con|que contengan)"
     r"\s+([\w.\-/:]+)\W*$|(?:包含|含有)\s*([\w.\-/:]+)",
     re.IGNORECASE,
 )
 _SEARCHED = re.compile(
-    r"(?:\bsuch\w*\b[^.;?!]{0,20}?\bnach|\bcherche[rz]?|\bbusca\w*|\bgrep|搜索?|查找?|日志里有)\s+([\w./:-]*[A-Za-z][\w./:-]*)"
+    r"(?:\bsuch\w*\b[^.;?!]{0,20}?\bnach|\bcherche[rz]?|\bbusca\w*|\bgrep|搜(?:索|一下)?|[查找](?:找|一下)?|日志里有)\s+([\w./:-]*[A-Za-z][\w./:-]*)"
+    r"|\b(?:any|find|is there|are there|gibt es|hay|y a-t-il|il y a)\s+(?:an?y?\s+|un[ae]?\s+"
+    r"|eine?n?\s+)?([\w./:-]*[A-Za-z][\w./:-]*)s?"
+    r"\s+(?:(?:in|anywhere in|dans|im|en)\s+(?:the |its |le |les |el |los )?(?:logs?|output|there|registro"
+    r"|journal)\b|drin\b)"
     r"|\bob (?:da |dort |irgendwo )+([\w./:-]+)\s+(?:steht|vorkommt|auftaucht)\b",
     re.IGNORECASE,
 )
@@ -84,8 +89,9 @@ def metric_arguments(asked: str) -> dict[str, Any]:
     """As which file the numbers of a run are wanted: its metrics, or what it used."""
     if not wants_csv(asked):
         return {}
-    form = "usage" if _USAGE.search(asked) else "parquet" if "parquet" in asked.lower() else "csv"
-    return {form: True}
+    form = "parquet" if "parquet" in asked.lower() else "csv" if "csv" in asked.lower() else ""
+    used = bool(_USAGE.search(asked) or used_in(asked) in {"gpu", "usage"})
+    return ({"usage": True} if used else {}) | ({form or "csv": True} if form or not used else {})
 
 
 def script_arguments(asked: str) -> dict[str, Any]:

@@ -36,7 +36,10 @@ _PLAIN = {
     "num_generations": r"num[ _]generations|generations(?: per prompt)?",
 }
 _COUNTED = {
-    "learning_rate": r"(?<!drop-out )(?<!dropout )(?<!churn )(?<!error )rate|step size",
+    "learning_rate": r"eta|(?<!drop-out )(?<!dropout )(?<!churn )(?<!error )rate|step size",
+    "early_stopping_patience": r"early[ -]stop(?:ping)?(?: after| at| of)?",
+    "block_length": r"context(?: of)?",
+    "weight_decay": r"wd",
     "max_steps": r"(?:training |train )?steps(?! (?:ahead|out|into|forward))",
     "max_new_tokens": r"(?:new|output|target|summary)[ _]tokens",
     "rounds": r"trees|estimators|(?:boosting )?iterations",

@@ -1,11 +1,13 @@
 """Reads which runs a request names."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.slots.actions import wish_in
+from agent.llm.slots.figures import figure
+from agent.llm.slots.names import NAME, setting_called
 
 RUN_ID = re.compile(r"(?<![a-z0-9])r-[0-9a-z]{6}(?![0-9a-z])")
 
@@ -62,6 +64,34 @@ _OTHER = re.compile(
     r"(?:(?:other|older|earlier|previous)\s+(?:one|run|training|job)\b|one before(?: that)?\b)(?!.*\bbehind\b)",
     re.IGNORECASE,
 )
+_OTHER_ELSEWHERE = re.compile(
+    r"(?<!mit )(?<!zu )(?<!zum )(?<!gegen )(?<!als )(?<!avec )(?<!que )(?<!contre )(?<!con )(?<!contra )"
+    r"(?<![和跟与比])(?:"
+    r"\b(?:der|den|dem|das) (?:andere|ältere|vorige|vorherige)[nr]?\b|\b(?:l['’]autre|l['’]ancien|le plus ancien"
+    r"|le précédent)\b"
+    r"|\bel (?:otro|anterior|más antiguo)\b|(?:另一个|之前那个|上一?个(?:任务|训练)?|旧的那个))"
+    r"(?!.*\b(?:behind|card|carte|karte)\b)",
+    re.IGNORECASE,
+)
+_ONE = r"(?:one|run|training|job|model|lauf|entra[iî]nement|entrenamiento)"
+_WITH = re.compile(
+    rf"\bthe\s+(?:{_ONE}\s+(?:with|at|using|that has|of)\s+(?:(?:a|the)\s+)?(?P<name>{NAME})\s*(?:of|="
+    rf"|:)?\s*(?P<number>\d[\d.e-]*\d|\d)"
+    rf"|(?P<value>\d[\d.e-]*)\s+{_ONE})\b",
+    re.IGNORECASE,
+)
+_STATE = (
+    r"(?:running|finished|done|completed|successful|failed|crashed|stopped|paused|queued|waiting|active|live"
+    r"|laufende[nr]?|fertige[nr]?|fehlgeschlagene[nr]?|terminée?|fini|échoué|en cours|terminad[oa]|fallid[oa])"
+)
+_BY_STATE = re.compile(
+    rf"\b(?:the|my|our)\s+{_STATE}\s+(?:one|run|job|training)\b|\b(?:the one|the run) (?:that|which)(?: is|['’]s"
+    rf"| has| was)?"
+    rf" (?:still |already )?{_STATE}\b|\b(?:de[nrms]|das)\s+{_STATE}\b|\b(?:le|la|el|celui qui est"
+    rf"|el que est[áa])\s+{_STATE}\b"
+    r"|(?:跑完|在跑|失败|停掉?)的?那个",
+    re.IGNORECASE,
+)
 _RUNS = r"(?:one|run|model|training|experiment|lauf|modell|mod[eè]le|modelo|entrenamiento|entra[iî]nement)"
 _BEST = re.compile(
     rf"\b(?:whichever|which|the {_RUNS} (?:that|which))\s+(?:{_RUNS}\s+)?(?:did|was|is|has|scored|performed|came out"
@@ -88,7 +118,28 @@ def by_id(asked: str, started: Sequence[str]) -> str:
     for at, pattern in _COUNTED:
         if -len(started) <= at < len(started):
             asked = pattern.sub(started[at], asked)
-    return _OTHER.sub(started[0], asked) if len(started) == 2 and started[1] not in asked else asked
+    if len(started) != 2 or started[1] in asked:
+        return asked
+    return _OTHER_ELSEWHERE.sub(started[0], _OTHER.sub(started[0], asked))
+
+
+def by_settings(asked: str, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """A request in which a run has its id that is named by its settings; `settings` has those of each run."""
+    for said in _WITH.finditer(asked):
+        value = figure(said["number"] or said["value"])
+        of = [run for run, known in settings.items() if _has(known, said["name"], value)]
+        if len(of) == 1 < len(settings):
+            return asked[: said.start()] + of[0] + asked[said.end() :]
+    return asked
+
+
+def _has(known: Mapping[str, Any], name: str | None, value: float) -> bool:
+    return known.get(setting_called(name)) == value if name else value in known.values()
+
+
+def names_by_state(asked: str) -> bool:
+    """Whether one of several runs is meant by what it does, which the conversation alone does not tell."""
+    return bool(_BY_STATE.search(asked)) and not runs_in(asked)
 
 
 _ALL = re.compile(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.llm.slots.actions import ASKED
-from agent.tools.targets import QUOTE
+from agent.tools.targets import QUOTE, mentions
 
 # With a file of pairs it is what is to be learned, without one what a model is to do.
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
@@ -39,7 +39,7 @@ _SPLIT_BY = re.compile(
     r"|\b(?:separ\w+|divid\w+|trenn\w*|aufteil\w*|sépar\w+|découp\w+)\b[^.;,]{0,30}?\b(?:nach|por|par|selon|según)\s+"
     rf"(?:(?:der|die|dem|la|le|el)\s+)?(?:spalte\s+|colonne\s+|columna\s+)?(?:{QUOTE}|(\w+))"
     r"|按\s*`?(\w+?)`?\s*(?:列\s*)?(?:切分|划分|拆分|分割)"
-    r"|\b(random)(?:ly)?[ -]split|\bsplit\s+(?:\w+\s+){0,2}(random)ly\b"
+    r"|\bsplit\b[^.;]{0,40}\b(random|shuffl)\w*|\b(random|shuffl)\w*[^.;,]{0,20}\bsplit"
     r"|\b(chronological|time)(?:ly|[ -]based)?[ -]split|\bsplit\s+(?:\w+\s+){0,2}(chronological)ly\b",
     re.IGNORECASE,
 )
@@ -55,7 +55,7 @@ _TOGETHER = (
 _AS_TEXT = (
     r"\b(?:use|read|from|with|take) (?:just |only )?(?:the )?{0}(?: line| column| text| field)? (?:only|alone)\b"
     r"|\bonly (?:the )?{0}(?: line| column| text| field)?\b|"
-    r"\btext(?:s| column)?\s*(?:is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
+    r"\btext(?:s| column)?\s*(?:(?:is|are|stands?|lies?) in|is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
     r"|\b(?:from|use|using|read|reads?|only)\s+(?:the )?{0} texts?\b"
     r"|\b{0}[`\"”]?\s*(?:column )?(?:(?:is|has|holds|contains|as)\s+(?:the\s+)?)texts?\b(?! (?:length|classif))"
     r"|\btext(?:spalte)? (?:ist|steht in|aus)\s+{0}\b|\b{0} als text\b"
@@ -63,6 +63,8 @@ _AS_TEXT = (
     r"|\b{0} comme texte\b|\b(?:el )?texto (?:es|está en|de) (?:la columna )?{0}\b|\b{0} como texto\b"
     r"|文本(?:列)?(?:是|用)?\s*{0}|{0}\s*(?:作为|当作?|是)文本"
 )
+# The newest rows are for the test.
+_TESTED = re.compile(r"\b(?:test|check|validat|evaluat|hold|held|split|prüf|teste|prueb)\w*\b|验证|测试", re.IGNORECASE)
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
 _CLUSTERS = re.compile(
     r"\b(\d{1,4})\s+(?:clusters|groups|segments)\b|\bk\s*(?:=|:|of|is)?\s*(\d{1,4})\b", re.IGNORECASE
@@ -102,6 +104,8 @@ def split_in(asked: str, dates: Sequence[str] = (), names: Sequence[str] = ()) -
     The rows of one of the columns `names` may also be kept on one side.
     """
     found = _SPLIT_BY.search(asked)
+    if found is None and _TESTED.search(asked) and (named := [name for name in dates if mentions(name, asked)]):
+        return named[0]
     if found is None:
         spelled = {name: re.escape(re.sub("_id$", "", name)).replace("_", r"[\s_-]+") + "(?:_id|s)?" for name in names}
         ways = {name: _TOGETHER.format(way) for name, way in spelled.items()}
@@ -109,7 +113,7 @@ def split_in(asked: str, dates: Sequence[str] = (), names: Sequence[str] = ()) -
     said = next(filter(None, found.groups()))
     if said.lower() in _OF_TIME and dates:
         return dates[0]
-    return "random" if said.lower() == "random" else said
+    return "random" if said.lower() in {"random", "shuffl"} else said
 
 
 def text_column_in(asked: str, names: Sequence[str]) -> str | None:

@@ -24,11 +24,12 @@ _NO_WISH = re.compile(
     r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
     r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b"
     r"|\b[\d.,]+\s*(?:mio\.?|millionen|millions? d[e'’]|millones de|mill(?:ó|o)n de|万|百万)\s*\w+"
+    r"|\b(?:only|just|about|roughly|maybe) [\d.]+ ?(?:%|percent) of (?:these|the|our|them|all)\b"
     r"|\b[\d.,]+\s*(?:->|→|=>)"
     r"|\b(?:demo|meeting|stand-?up|call|presentation|review|deadline|lunch|flight|exam)\b[^,;.]{0,20}?\b(?:at|in|by)"
     r"\s+\d[\w:]*"
     r"|\b(?:from|instead of|rather than|not|was|were|had)\s+[\d.,e-]+(?=\s|[,;.!?)]|$)"
-    r"|\b[\d.,]+\s*(?:times|x|-?fold)\b|\bfactor (?:of )?[\d.,]+|\b(?:gb|gib|mb)\b",
+    r"|\b[\d.,]+\s*(?:times|x|-?fold)\b|\bfactor (?:of )?[\d.,]+|\b(?:[\d.,]+\s*)?(?:[gtm]i?b)\b",
     re.IGNORECASE,
 )
 _NAMED = re.compile(rf"\b{NAME}\b", re.IGNORECASE)
@@ -48,8 +49,14 @@ _LEFT_OUT = re.compile(
     r"|(?:everything|all columns) (?:but|except)|skip(?:ping)?)\b",
     re.IGNORECASE,
 )
-_ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=(\S+)")
-_READ = re.compile(r"\b(?:from|using|based on|with|reads?|has)\b[^.;]*$", re.IGNORECASE)
+_ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=([^\s,;]+)")
+# What stands before a column that is only read, parts the rows, or was predicted before.
+_READ = re.compile(
+    r"\b(?:from|using|based on|given|with|reads?|has)\b[^.;]*$|\b(?:per|by|each|every|for (?:each|every)|pro|je"
+    r"|par|chaque"
+    r"|por|cada|instead of|rather than|statt|anstelle von|au lieu de|plutôt que|en (?:vez|lugar) de)\s+(?:the\s+)?$",
+    re.IGNORECASE,
+)
 _PLACE = re.compile(
     r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
 )
@@ -76,7 +83,7 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
     if tool not in _NUMBERED:
         return ""
     words = wish_in(asked)
-    if "horizon" in {*arguments, *(arguments.get("settings") or {})}:
+    if arguments.get("horizon") or "horizon" in (arguments.get("settings") or {}):
         words = without_span(words)  # it holds the number of steps that this comes to
     for name in sorted(columns, key=len, reverse=True):
         words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", words, flags=re.IGNORECASE)
@@ -86,7 +93,7 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
     if tool == "clone_run" and (unwanted := left_out(asked, columns)):
         found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
     if tool == "start_training" and "file" in arguments:  # before the data are looked at, no column has its place
-        found += [name for name in columns if "_" in name and _is_meant(name, asked) and name not in str(arguments)]
+        found += [name for name in columns if len(name) > 2 and _is_meant(name, asked) and name not in str(arguments)]
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in _LEFT_OUT.finditer(asked)]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))

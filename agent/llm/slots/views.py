@@ -13,8 +13,16 @@ _RESULTS = (
         r"|混淆|搞混|分不清",
         "confusion",
     ),
+    (r"\b(?:residual|residu|residuo)\w*\b|残差", "residuals"),
+    (r"\b(?:histogram|distribution|spread|density|verteilung|répartition|distribución)\b.*\bscores?\b", "scores"),
     (r"\broc\b", "roc"),
-    (r"\bprecision[ -](?:(?:and|vs\.?|over|gegen|und|contre|et|contra|y|和) )?recall\b|\bpr[ -]curve\b", "pr"),
+    (
+        r"\d+ ?(?:%|percent|prozent|pour ?cent|por ciento)[^.;]*\b(?:really|right|true|correct|stimmt|wirklich"
+        r"|vraiment|acierta"
+        r"|de verdad)\b",
+        "calibration",
+    ),
+    (r"\bprecision(?:[ -]|/|, )(?:(?:and|vs\.?|over|gegen|und|contre|et|contra|y|和) )?recall\b|\bpr[ -]curve\b", "pr"),
     (
         r"\bcalibr\w+\b|\breliability\b|\bkalibr\w+|校准|\b(?:trust\w*|reliable|honest|verlässlich|zuverlässig"
         r"|fiables?)\b"
@@ -27,17 +35,19 @@ _RESULTS = (
         r"|\bwhat (?:signals?|columns?) \w+ (?:it|the model)\b|\bis it (?:actually |really )?(?:using|looking at)\b"
         r"|\b(?:top|best|key) (?:features?|columns?|variables?|inputs?)\b"
         r"|\b(?:most )?important (?:features?|columns?|variables?)\b"
-        r"|\b(?:features?|columns?|variables?)\b.*\bmatters?\b|\bmatters? most\b"
+        r"|\b(?:features?|columns?|variables?)\b.*\bmatter(?:s|ed)?\b|\bmatter(?:s|ed)? most\b"
         r"|\b(?:leans?|rel(?:y|ies)) (?:most |mostly )?on\b|\bbase[sd]? its (?:decisions?|predictions?) on\b"
-        r"|\b(?:features?|columns?|inputs?|variables?|what)\b.*\b(?:drives?|weighs?|carr(?:y|ies) the most weight"
+        r"|\b(?:features?|columns?|inputs?|variables?|what)\b.*\b(?:drives?|driving|weighs?|carr(?:y"
+        r"|ies) the most weight"
         r"|looks? at most)\b"
         r"|\bstützt\b|\bachtet (?:es|das modell)\b|\bs['’]appuie\b|\b(?:pèsent?|comptent|compte) le plus\b"
         r"|\bzählen am meisten\b|\b(?:cuentan|influyen) más\b|\bse apoya\b|\bpesan más\b"
-        r"|看重|影响最大|最关键的?(?:特征|列)",
+        r"|看重|[靠看].{0,3}(?:特征|列)|影响最大|最关键的?(?:特征|列)",
         "importance",
     ),
     (
-        r"\bmistakes?\b|\bmisjudged?\b|\b(?:it|model) (?:was|is|went) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
+        r"\bmistakes?\b|\bmess(?:es|ed)? up\b|\bscrew(?:s|ed)? up\b|\bmisjudged?\b|\b(?:it|model) (?:was|is"
+        r"|went) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
         r"|\berror analysis\b|\bfailures\b|\bwhere (?:does|did) it fail\b|\b(?:get|got|gets"
         r"|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
         r"|\bwrong (?:predictions|answers)\b|\bgo(?:es)? wrong\b|\b(?:most|is it) (?:often )?wrong\b"
@@ -62,41 +72,25 @@ _RESULTS = (
     ),
 )
 
-# What a run used and how fast it went; the first that fits.
-_USED = (
-    (
-        r"\bthroughput\b|\bdurchsatz\b|\bdébit\b|\bcaudal\b|吞吐|\bsteps?\s*/\s*s(?:ec)?\b|\b(?:speed"
-        r"|pace) of (?:the )?(?:training|run|it)\b|\b(?:vitesse|geschwindigkeit|velocidad)\b"
-        r"|速度|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
-        r"|\b(?:schritte|steps) pro sekunde\b|\b(?:étapes|pas) par seconde\b|\b(?:pasos|steps) por segundo\b|每秒"
-        r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",
-        "throughput",
-    ),
-    (
-        r"(?<!out of )\bgpus?(?:['’]s)? (?:use|usage|utili[sz]ation|load|memory)\b"
-        r"|\b(?:use|usage|utili[sz]ation|load|memory) of (?:the |its |my )?gpus?\b"
-        r"|\bhow (?:busy|idle|full|loaded)\b[^.?!]*\bgpus?\b"
-        r"|\bgpus?\b[^.!]*\b(?:utili[sz]ation|usage)\b|\bgpu[- ]?auslastung\b|\bauslastung der gpus?\b"
-        r"|\butilisation d[eu]s? (?:la |le )?gpus?\b|\buso de (?:la |las )?gpus?\b"
-        r"|(?:gpu|显卡|显存)\s*(?:的)?(?:使用|利用率|占用)|\bgpus?\b.*\b(?:ausgelastet|busy|usa|utilisée?)\b"
-        r"|\bhow hot\b.*\bgpus?\b"
-        r"|\bcharge (?:du|des|de la) gpus?\b|\bcarga de (?:la|las) gpus?\b|\bvram\b",
-        "gpu",
-    ),
-    (
-        r"\b(?:resources?|cpus?|processors?|memory|ram)(?:['’]s)? (?:use|usage|utili[sz]ation|load)\b"
-        r"|\b(?:use|usage|utili[sz]ation|load) of (?:the |its |my )?(?:resources?|cpus?|processors?|memory|ram)\b"
-        r"|\bhow much (?:cpu|memory|ram)\b|\bhow many (?:cpus|processors|cores)\b"
-        r"|\b(?:cpu|memory|ram) and (?:cpu|memory|ram)\b|\b(?:arbeits|haupt)?speicher(?:verbrauch|bedarf|nutzung)?\b"
-        r"|\bmémoire\b|\bmemoria\b"
-        r"|\b(?:auslastung|utilisation|uso) (?:de (?:la |l['’])?|du |der )?(?:cpu|ram|prozessor\w*|processeurs?)\b|内存"
-        r"|(?:cpu|处理器)的?使用",
-        "usage",
-    ),
+_SPEED = re.compile(
+    r"\bthroughput\b|\bdurchsatz\b|\bdébit\b|\bcaudal\b|吞吐|\bsteps?\s*/\s*s(?:ec)?\b|\b(?:speed"
+    r"|pace) of (?:the )?(?:training|run|it)\b|\b(?:vitesse|geschwindigkeit|velocidad)\b"
+    r"|速度|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
+    r"|\b(?:schritte|steps) pro sekunde\b|\b(?:étapes|pas) par seconde\b|\b(?:pasos|steps) por segundo\b|每秒"
+    r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",
+    re.IGNORECASE,
+)
+# What is no use of a machine: a place, an error, an amount of time.
+_NO_USE = re.compile(r"\bout of (?:gpu )?memory\b|\bon (?:\w+ )?gpus?\b|\bgpu[ -](?:hours?|\d+)\b", re.IGNORECASE)
+_GPU = re.compile(r"\bgpus?(?:['’]s)?(?:[ -](?:memory|ram|mem))?\b|\bvram\b|显卡|显存", re.IGNORECASE)
+_MACHINE = re.compile(
+    r"\b(?:resources?|cpus?|processors?|cores|memory|ram|mem|prozessor\w*|(?:arbeits|haupt)?speicher\w*|processeurs?|mémoire"
+    r"|procesador\w*|memoria)\b|内存|处理器",
+    re.IGNORECASE,
 )
 # Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
 REPORTED = (
-    r"\b(?:show|see|draw|plot|look at|where are)\b[^.?!]{0,40}?"
+    r"\b(?:show|see|draw|plot|look at|where are|log(?:ged|s)?|saved?|any)\b[^.?!]{0,40}?"
     r"\b(pictures?|residuals?|forecasts?|clusters|samples?|generations?|detections?|token[ -]lengths?)\b"
 )
 
@@ -107,5 +101,8 @@ def result_in(words: str) -> str | None:
 
 
 def used_in(words: str) -> str | None:
-    """The picture of what a run used that is named."""
-    return next((view for pattern, view in _USED if re.search(pattern, words, re.IGNORECASE)), None)
+    """The picture of what a run used that is named: of its GPUs, or of all of the machine."""
+    if _SPEED.search(words):
+        return "throughput"
+    said = _NO_USE.sub(" ", words)
+    return "usage" if _MACHINE.search(_GPU.sub(" ", said)) else "gpu" if _GPU.search(said) else None

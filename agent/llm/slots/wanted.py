@@ -19,6 +19,9 @@ _FORBIDDEN = re.compile(
     r"^\W*(?:hang on|hold on|(?:please )?wait|not so fast|not yet|warte|moment mal|attends|attendez|espera)\b"
     r"|^\W*(?:等等|等一下|先别|先不)|"
     rf"\b(?:do(?:n['’]?t| not)|never|not|no need to|please not|rather not|ne|n['’]|no)\s*(?:\w+\s+)?{_DONE}{_WHAT}"
+    r"|\b(?:nothing to (?:run|train|start|do)|(?:do(?:n['’]?t| not)|never) (?:use|run|touch|take) (?:it|that"
+    r"|this)(?: one)?"
+    r"\W*(?:$|,|\.|yet|any))"
     r"|\b(?:trainier|start|mach)\w*\s+(?:\w+\s+){0,2}(?:noch\s+)?(?:nicht|nichts)\b|\bnichts? (?:trainieren|starten)\b"
     r"|(?:不要|别|先别|不用)(?:再)?(?:训练|开始|启动|跑)|\bno entren\w+\b|\bn['’]entra[iî]ne\w*\s+(?:pas|rien)\b",
     re.IGNORECASE,
@@ -31,6 +34,8 @@ _ASKS = re.compile(
     r"|a-t-on|as-tu|avez-vous|est-ce|devrait-on|faut-il|pourquoi|quand|deber[ií]a\w*"
     r"|[¿]?(?:por qu[eé]|cu[aá]ndo|hemos|has|ser[ií]a))"
     r"\b[^.!;]*[?？]\W*$"
+    r"|^\W*(?:who|qui|wer|qui[eé]n)\s+(?:has|have|a|ont|hat|haben|ha|han)\b"
+    r"|^\W*(?:please )?(?:remind|tell|show) me (?:what|which|how|when|whether)\b"
     r"|^\W*(?:which|what|welche\w*|quel\w*|qué|cuál\w*)\b[^.!;]*\b(?:could|can|should|might|könn\w*|soll\w*|peu\w*|puis"
     r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|(?<!可以)(?<!能搞)(?<!能做)(?<!行)(?<!好)吗|多久|为什么)[^。！]*[?？]?\W*$",
     re.IGNORECASE,
