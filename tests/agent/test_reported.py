@@ -372,7 +372,7 @@ async def test_the_terminal_says_what_to_type(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        ("show me the residuals", {"reported": True, "picture": "residual"}),
+        ("show me the residuals", {"picture": "residuals"}),
         ("can you show the pictures of r-abc123?", {"reported": True}),
         ("draw the forecast please", {"reported": True, "picture": "forecast"}),
         ("show some samples", {"reported": True, "picture": "sample"}),

@@ -23,6 +23,15 @@ _ONE_AHEAD = re.compile(
     r"|\b(?:next|coming|following)\s+(?P<later>year|quarter|month|week|day|hour)\b",
     re.IGNORECASE,
 )
+_BEFORE = r"(?<!last )(?<!past )(?<!previous )(?<!letztes )(?<!letzte )"  # what was is no horizon
+_IN_WORDS = tuple(  # spans with a name of their own
+    (re.compile(_BEFORE + words, re.IGNORECASE), number, unit)
+    for words, number, unit in (
+        (r"\b(?:(?:a )?year and a half|anderthalb jahre|an et demi|año y medio)\b|一年半", 18, "month"),
+        (r"\b(?:half[ -](?:an?[ -])?year|halbe[sn]? jahr|medio año|semest(?:er|re))\b|半年", 6, "month"),
+        (r"\b(?:fortnight|quinzaine|quincena)\b", 2, "week"),
+    )
+)
 _TOMORROW = re.compile(r"(?<!by )(?<!until )(?<!till )\b(?P<day>tomorrow)\b", re.IGNORECASE)
 _STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
 _SPAN = re.compile(
@@ -65,6 +74,9 @@ def ahead_in(asked: str, *, of_series: bool = False) -> Span | None:
 
     `of_series`: a forecast is meant for sure, so that a bare “10 weeks” says how far; no time that limits it or passed.
     """
+    for named, number, unit in _IN_WORDS:
+        if found := named.search(asked):
+            return Span(number, unit, found.group())
     for pattern in (_HORIZON, _ONE_AHEAD, _STEPS_AHEAD, *((_TOMORROW, _SPAN) if of_series else ())):
         spans = (_span(found) for found in pattern.finditer(asked))
         if span := next((one for one in spans if not (one.unit == "minute" and one.words.startswith("for "))), None):
