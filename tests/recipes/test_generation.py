@@ -181,6 +181,15 @@ def test_it_writes_with_its_memory_and_without_one(
     assert said[0] != said[1]
 
 
+def test_without_its_memory_a_model_is_the_network_alone(written: RunFolder, tmp_path: Path) -> None:
+    run = written.copy(tmp_path)
+    (run.dir / "predictions/model" / FILE).unlink()
+    assert run.evaluate_here() == 0
+    card = Scorecard.model_validate(run.json("scorecard.json"))
+    assert card.not_kept == ()
+    assert card.model.value == written.json("scorecard.json")["not_kept"][0]["value"]
+
+
 @pytest.mark.parametrize(
     ("forged", "said"),
     [
