@@ -94,7 +94,7 @@ async def test_from_a_sentence_to_a_measured_model(build: str, person: Person, t
     paused = await _paused_and_resumed(person)
     run = await person.until(lambda run: run.state in ENDED)
     assert run.state is RunState.SUCCEEDED, run.outcome
-    result = await person.card("result")
+    await person.card("result")
     seconds = time.monotonic() - begun
     assert run.spec.task == task
     outcome = run.outcome
@@ -106,8 +106,6 @@ async def test_from_a_sentence_to_a_measured_model(build: str, person: Person, t
     await person.card("data", "Predictions")
     reached = _over_splits(example, run, file, tmp_path) if example.splits > 1 else outcome.scorecard.model.value
     _judge(example, task, outcome.scorecard, reached)
-    assert result.card is not None
-    assert example.ahead in result.card.body
 
 
 async def _paused_and_resumed(person: Person) -> str:
@@ -137,7 +135,7 @@ def _judge(example: Example, task: str, score: Scorecard, reached: float) -> Non
     sign = 1 if score.higher_is_better else -1
     best = score.best_baseline.value
     ahead = sign * score.model.value >= sign * best or score.within_chance
-    assert ahead or example.ahead, (score.model.value, best)
+    assert ahead, (score.model.value, best)
     if example.reference is not None:
         assert sign * reached >= sign * example.reference, (reached, example.reference)
     for name, known in example.also.items():

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from agent.domain.orders import TextPrediction
@@ -20,8 +21,11 @@ from worker.recipes.common.table import BadData, read_table
 from worker.recipes.inspect import audit
 from worker.recipes.language.compressing import lzma_bits, zlib_bits
 from worker.recipes.language.documents import of_texts, read_documents
+from worker.recipes.language.memory import FILE, load_memory
 from worker.recipes.language.ngrams import ByteNgrams
+from worker.recipes.networks.loop import Trained
 from worker.recipes.text_generation.settings import generation_settings
+from worker.recipes.text_generation.train import _judged
 
 if TYPE_CHECKING:
     import torch
@@ -113,13 +117,23 @@ def test_bits_per_byte_are_measured_beside_compressors(written: RunFolder) -> No
     card = Scorecard.model_validate(written.json("scorecard.json"))
     assert (card.metric, card.higher_is_better) == ("bits_per_byte", False)
     assert {score.name for score in card.baselines} == {"lzma", "zlib", "byte_ngrams"}
-    assert 2.0 < card.model.value < 8.0
+    (alone,) = card.not_kept
+    assert alone.name == "network_alone"
+    assert 1.5 < card.model.value < card.best_baseline.value < alone.value < 8.0
     assert card.interval is not None
     assert card.interval[0] < card.model.value < card.interval[1]
     rows = [row["values"] for row in written.metrics()]
     assert any("baseline/lzma/valid_bits_per_byte" in row for row in rows)
     assert any("valid_bits_per_byte" in row for row in rows)
-    (note,) = written.json("artifacts/config.json")["notes"]
+    config = written.json("artifacts/config.json")
+    assert "is kept with a memory" in config["chosen"]
+    assert not config["notes"]  # that LZMA is ahead
+
+
+def test_a_network_behind_the_compressor_says_so() -> None:
+    scores = {"network": {"bits_per_byte": 3.0}, "lzma": {"bits_per_byte": 2.0}}
+    why, (note,) = _judged(scores, Trained(3.0, 4, 4, False), 9)
+    assert "is kept, without a memory" in why
     assert note.startswith("The compressor LZMA is ahead on the held-out texts")
 
 
@@ -151,6 +165,52 @@ def test_the_finished_model_continues_a_prompt(
     (tmp_path / "prompts.txt").write_text("The bot\nA worker is\n")
     assert predict_here([str(tmp_path / "prompts.txt"), "--out", str(tmp_path / "out.csv")], artifacts) == 0
     assert read_table(tmp_path / "out.csv", delimiter=",").names == ["text", "prediction"]
+
+
+def test_it_writes_with_its_memory_and_without_one(
+    written: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the file, the network writes alone, as transformers loads it."""
+    artifacts = written.copy(tmp_path).dir / "artifacts"
+    (tmp_path / "rows.json").write_text(json.dumps([{"text": "A worker holds"}] * 4))
+    said = []
+    for _ in range(2):
+        assert predict_here(["--json", str(tmp_path / "rows.json")], artifacts) == 0
+        said.append(capsys.readouterr().out)
+        (artifacts / "language_model" / FILE).unlink(missing_ok=True)
+    assert said[0] != said[1]
+
+
+def test_without_its_memory_a_model_is_the_network_alone(written: RunFolder, tmp_path: Path) -> None:
+    run = written.copy(tmp_path)
+    (run.dir / "predictions/model" / FILE).unlink()
+    assert run.evaluate_here() == 0
+    card = Scorecard.model_validate(run.json("scorecard.json"))
+    assert card.not_kept == ()
+    assert card.model.value == written.json("scorecard.json")["not_kept"][0]["value"]
+
+
+@pytest.mark.parametrize(
+    ("forged", "said"),
+    [
+        ({"weights": np.full((10, 9), 1.5)}, "must lie between 0 and 1"),
+        ({"weights": np.full((10, 9), np.nan)}, "must lie between 0 and 1"),
+        ({"weights": np.ones(10)}, "must lie between 0 and 1"),
+        ({"tokens": np.array([300], dtype=np.int32)}, "tokens of the model's vocabulary"),
+        ({"tokens": np.array([], dtype=np.int32)}, "tokens of the model's vocabulary"),
+        ({"tokens": np.ones(9)}, "tokens of the model's vocabulary"),
+    ],
+)
+def test_a_forged_memory_is_refused(forged: dict[str, Any], said: str, tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    whole = {"tokens": np.arange(9, dtype=np.int32), "weights": np.zeros((10, 9))}
+    save_file(whole | forged, tmp_path / FILE)
+    with pytest.raises(BadData, match=said):
+        load_memory(tmp_path, vocabulary=300)
+    (tmp_path / FILE).write_bytes(b"no tensors")
+    with pytest.raises(BadData, match="cannot be read"):
+        load_memory(tmp_path, vocabulary=300)
 
 
 def test_a_forged_model_gains_nothing(written: RunFolder, tmp_path: Path) -> None:
@@ -189,3 +249,5 @@ def test_an_interrupted_training_ends_with_the_same_weights(written: RunFolder, 
 
     ours, theirs = weights(run), weights(written)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    kept = Path("artifacts/language_model") / FILE
+    assert (run.dir / kept).read_bytes() == (written.dir / kept).read_bytes()

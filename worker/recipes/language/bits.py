@@ -1,18 +1,23 @@
 """How many bits a causal language model needs for texts: what it is measured by, and validated by while it trains.
 
 The evaluation runs it on a model that a training left, so it trusts neither network nor tokenizer: a network that looks
-ahead is refused, and a text that the tokenizer cannot give back costs eight bits a byte on top. By the byte, models
-with different tokenizers, and compressors, compare.
+ahead is refused, and a text that the tokenizer cannot give back costs eight bits a byte on top. A memory beside the
+network is counts and weights, out of which the probabilities are made here (`worker.recipes.language.memory`). By the
+byte, models with different tokenizers, and compressors, compare.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from worker.recipes.common.table import BadData
+from worker.recipes.language.memory import Memory
 
 _LOGITS = 30_000_000  # that lie in memory at a time
 _LOOKED_AT = 32  # tokens, when a network is tried for looking ahead
@@ -21,25 +26,45 @@ _SAME = 1e-3
 
 @dataclass(frozen=True)
 class Coded:
-    """The bits of each text, and of how many tokens it is made."""
+    """Texts as tokens after the one that stands before a text (`rows`), and what they cost.
 
-    bits: list[float]
-    tokens: list[int]
+    `nats` are what each token but a row's first costs, `lost` the bits on top of a text that the tokenizer cannot
+    give back.
+    """
+
+    rows: list[list[int]]
+    nats: list[NDArray[np.float64]]
+    lost: list[float]
+
+    @property
+    def bits(self) -> list[float]:
+        """The bits of each text."""
+        return [float(nats.sum()) / math.log(2) + lost for nats, lost in zip(self.nats, self.lost, strict=True)]
+
+    @property
+    def tokens(self) -> list[int]:
+        """Of how many tokens each text is made."""
+        return [len(nats) for nats in self.nats]
+
+    def beside(self, memory: Memory) -> Coded:
+        """The same texts by the network with a memory."""
+        return replace(self, nats=memory.nats(self.rows, self.nats))
 
 
 @dataclass(frozen=True)
 class _Window:
-    """Tokens that go into the network; those from `first` on are scored, for the text `row`."""
+    """Tokens that go into the network; those from `first` on are scored, for the text `row` from its token `at` on."""
 
     row: int
     tokens: list[int]
     first: int
+    at: int
 
 
 def coded(
     network: Any, tokenizer: Any, texts: Sequence[str], *, longest: int, prompts: Sequence[str] | None = None
 ) -> Coded:
-    """The bits of each text, with its prompt before it if there are some, looking back at most `longest` tokens.
+    """What each text costs, with its prompt before it if there are some, looking back at most `longest` tokens.
 
     Raises: BadData for a network that looks ahead.
     """
@@ -54,7 +79,7 @@ def coded(
         0.0 if tokenizer.decode(row, clean_up_tokenization_spaces=False) in (text, f" {text}") else 8.0 * size(text)
         for row, text in zip(rows, texts, strict=True)
     ]
-    return Coded([nat / math.log(2) + more for nat, more in zip(nats, lost, strict=True)], [len(row) for row in rows])
+    return Coded([[start, *row] for row in rows], nats, lost)
 
 
 def size(text: str) -> int:
@@ -75,11 +100,11 @@ def plain_tokens(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
-def _nats(network: Any, rows: Sequence[tuple[list[int], list[int]]], longest: int) -> list[float]:
-    """The negative log-likelihood of each row's own tokens after those before it."""
+def _nats(network: Any, rows: Sequence[tuple[list[int], list[int]]], longest: int) -> list[NDArray[np.float64]]:
+    """The negative log-likelihood of each of a row's own tokens after those before it."""
     import torch
 
-    found = [0.0] * len(rows)
+    found = [np.zeros(len(own)) for _, own in rows]
     at_once = max(1, _LOGITS // (longest * int(network.config.vocab_size)))
     windows = sorted(_windows(rows, longest), key=lambda window: len(window.tokens))
     with torch.inference_mode():
@@ -93,7 +118,8 @@ def _nats(network: Any, rows: Sequence[tuple[list[int], list[int]]], longest: in
             for row, window in enumerate(batch):
                 said = logits[row, window.first - 1 : len(window.tokens) - 1]  # (t, V)
                 wanted = ids[row, window.first : len(window.tokens)].to(said.device)
-                found[window.row] += float(torch.nn.functional.cross_entropy(said, wanted, reduction="sum"))
+                nats = torch.nn.functional.cross_entropy(said, wanted, reduction="none")
+                found[window.row][window.at : window.at + len(nats)] = nats.cpu().numpy()
     return found
 
 
@@ -104,7 +130,7 @@ def _windows(rows: Sequence[tuple[list[int], list[int]]], longest: int) -> Itera
         while at < len(tokens):
             end = min(len(tokens), longest if at < longest else at + longest // 2)
             start = max(0, end - longest)
-            yield _Window(row, tokens[start:end], at - start)
+            yield _Window(row, tokens[start:end], at - start, at - len(before))
             at = end
 
 

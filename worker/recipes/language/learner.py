@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes.language.bits import coded, plain_tokens, size
+from worker.recipes.language.bits import Coded, coded, plain_tokens, size
 from worker.recipes.language.network import Language
 
 
@@ -39,8 +39,15 @@ class LanguageLearner:
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten())
 
     def measure(self) -> dict[str, float]:
+        """The scores of the held-out texts."""
+        return self.measured(self.coded())
+
+    def coded(self) -> Coded:
+        """What the held-out texts cost the network."""
+        return coded(self.network, self.language.tokenizer, self.held, longest=self.language.longest)
+
+    def measured(self, found: Coded) -> dict[str, float]:
         """Bits per byte of the held-out texts, and the perplexity that they are for a token."""
-        found = coded(self.network, self.language.tokenizer, self.held, longest=self.language.longest)
         bits = sum(found.bits)
         perplexity = math.exp(min(50.0, bits * math.log(2) / max(1, sum(found.tokens))))
         return {"bits_per_byte": bits / sum(map(size, self.held)), "token_perplexity": perplexity}
@@ -49,7 +56,12 @@ class LanguageLearner:
 def packed(tokenizer: Any, texts: Sequence[str], length: int) -> NDArray[np.int64]:
     """All texts one after another, a mark before each, in blocks of `length` and the token that follows: (n, T + 1)."""
     mark = tokenizer.eos_token_id
-    stream = [token for text in texts for token in (mark, *plain_tokens(tokenizer, text))]
+    stream = one_after_another(tokenizer, texts, mark)
     stream += [mark] * max(0, length + 1 - len(stream))
     starts = range(0, len(stream) - length, length)
     return np.array([stream[at : at + length + 1] for at in starts], dtype=np.int64)
+
+
+def one_after_another(tokenizer: Any, texts: Sequence[str], mark: int) -> list[int]:
+    """The tokens of all texts, a mark before each."""
+    return [token for text in texts for token in (mark, *plain_tokens(tokenizer, text))]

@@ -8,6 +8,7 @@ from typing import Any
 
 from worker.recipes.common.estimators import loading
 from worker.recipes.language.generating import FOLDER, continuations, load_causal
+from worker.recipes.language.memory import load_memory
 from worker.recipes.texts.answers import ADDED, Texts
 
 
@@ -20,6 +21,7 @@ class Model:
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
         self._about = about
         self._network, self._tokenizer = load_causal(folder / FOLDER)
+        self._memory = load_memory(folder / FOLDER, vocabulary=self._network.config.vocab_size)
 
     def answers(self, columns: Mapping[str, Sequence[str]]) -> Texts:
         """An answer for each row."""
@@ -27,6 +29,7 @@ class Model:
         said = continuations(
             self._network, self._tokenizer, columns["text"], most=about["max_new_tokens"],
             temperature=about["temperature"], seed=about["seed"], longest=about["longest"],
+            memory=self._memory,
         )  # fmt: skip
         return Texts(said)
 

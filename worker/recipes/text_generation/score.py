@@ -1,9 +1,9 @@
 """Measures a language model on the sealed texts: bits per byte decide, fewer are better.
 
 A language model's answer to a text is how likely it finds it, so the training cannot leave predictions of texts that it
-may not see. The evaluation, which alone has them, runs the model: weights, configuration and tokenizer as data, in
-transformers' own code. What a forged model could gain is in `worker.recipes.language.bits`. The baselines were measured
-when the data were split.
+may not see. The evaluation, which alone has them, runs the model: weights, configuration, tokenizer and memory as data,
+in transformers' code and our own. What a forged model could gain is in `worker.recipes.language.bits`. The baselines
+were measured when the data were split.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.recipes.common.job import Job
+from worker.recipes.common.job import NOT_KEPT, Job
 from worker.recipes.common.scoring import MODEL, Decisive, named, publish, rounded, short, write_results
 from worker.recipes.common.table import read_table
 from worker.recipes.language.bits import coded, size
 from worker.recipes.language.generating import continuations, load_causal
+from worker.recipes.language.memory import load_memory
 from worker.recipes.text_generation.settings import generation_settings
 
-_NAMES = {"lzma": "LZMA", "zlib": "zlib", "byte_ngrams": "byte n-grams"}
+_ALONE = f"network_alone{NOT_KEPT}"
+_NAMES = {"lzma": "LZMA", "zlib": "zlib", "byte_ngrams": "byte n-grams", _ALONE: "network alone"}
 _BEGUN_CHARS, _SAID_CHARS = 120, 400
 
 
@@ -30,11 +32,14 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
     """Measure and write. `sealed=False` says in the card that the texts lay open to the training. Raises: BadData."""
     texts = read_table(sealed_dir / "labels.csv", delimiter=",").columns["label"]
     known = json.loads((sealed_dir / "baselines.json").read_text(encoding="utf-8"))
-    network, tokenizer = load_causal(job.run_dir / "predictions" / MODEL)
+    folder = job.run_dir / "predictions" / MODEL
+    network, tokenizer = load_causal(folder)
+    memory = load_memory(folder, vocabulary=network.config.vocab_size)
     longest = generation_settings(job.settings)["block_length"]
     longest = min(longest, int(getattr(network.config, "max_position_embeddings", longest) or longest))
     found = coded(network, tokenizer, texts, longest=longest)
-    bits = {name: np.array(each) for name, each in {MODEL: found.bits, **known["bits"]}.items()}
+    ours = {MODEL: found.beside(memory).bits, _ALONE: found.bits} if memory else {MODEL: found.bits}
+    bits = {name: np.array(each) for name, each in {**ours, **known["bits"]}.items()}
     sizes = np.array([size(text) for text in texts])
     scores = {name: _measured(float(each.sum() / sizes.sum())) for name, each in bits.items()}
 
@@ -46,7 +51,7 @@ def score(job: Job, sealed_dir: Path, *, sealed: bool = True) -> None:
     def facts() -> dict[str, Any]:
         prompts = [sample["prompt"] for sample in known["samples"]]
         said = continuations(network, tokenizer, prompts, most=min(100, longest // 2), temperature=0.8,
-                             seed=job.seed, longest=longest)  # fmt: skip
+                             seed=job.seed, longest=longest, memory=memory)  # fmt: skip
         samples = [{**sample, MODEL: one} for sample, one in zip(known["samples"], said, strict=True)]
         return _facts(scores, beaten, len(texts), samples)
 

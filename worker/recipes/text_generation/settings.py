@@ -13,7 +13,7 @@ from worker.recipes.networks.loop import rows_per_step, total_steps
 SETTINGS = {
     "model": Setting(None, also=("backbone", "base_model")),
     **LOOP,
-    "batch_size": Setting(16, 1, 4096),
+    "batch_size": Setting(8, 1, 4096),
     "valid_frac": Setting(0.1, 0.02, 0.5),
     "block_length": Setting(256, 8, 131_072, ("block_size", "context_length", "max_length", "max_tokens")),
     **SCRATCH,
