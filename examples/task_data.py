@@ -42,8 +42,8 @@ class Example:
 
     `reference` is the score of the decisive metric that is known of these data, `source` where it is known from. It
     is None where nothing is known but the baseline. One that is the mean over folds is compared with the mean over
-    `splits`; `also` has what is known of other metrics, of which more is better. Without `pauses` it may
-    be over before it can be paused.
+    `splits`; `also` has what is known of other metrics, of which more is better. `lasts` are settings under
+    which a training that is over at once takes long enough to be paused in its middle.
     """
 
     write: Callable[[Path], Path]
@@ -52,8 +52,8 @@ class Example:
     reference: float | None = None
     source: str = ""
     splits: int = 1
+    lasts: str = ""
     also: Mapping[str, float] = field(default_factory=dict)
-    pauses: bool = True
 
 
 def tabular_classification(folder: Path) -> Path:
@@ -315,17 +315,17 @@ EXAMPLES: dict[str, Example] = {
     "tabular_classification": Example(
         tabular_classification,
         "train a model that predicts tumour @{file}",
+        lasts="rounds=5000 lr=0.003",
         reference=0.99,
         splits=5,
-        pauses=False,
         source="logistic, ten folds: 0.995",
     ),
     "tabular_regression": Example(
         tabular_regression,
         "train a model that predicts progression @{file}",
+        lasts="rounds=10000 lr=0.001",
         reference=55.0,
         splits=5,
-        pauses=False,
         source="linear, ten folds: 53 to 55",
     ),
     "text_classification": Example(
@@ -342,15 +342,15 @@ EXAMPLES: dict[str, Example] = {
     "time_series_forecasting": Example(
         time_series_forecasting,
         "forecast co2 for 24 months @{file}",
+        lasts="windows=6",
         then="predict 12",
         reference=0.25,
         source="AutoARIMA",
-        pauses=False,
     ),
     "summarization": Example(summarization, "summarize text with 1 epochs @{file}", reference=0.161, source="LEAD-1"),
     "translation": Example(translation, "translate english to french with 15 epochs @{file}"),
     "clustering": Example(
-        clustering, "cluster the wines, labels are in grower @{file}", also={"ari": 0.897}, pauses=False
+        clustering, "cluster the wines, labels are in grower @{file}", lasts="resamples=20", also={"ari": 0.897}
     ),
     "text_generation": Example(
         text_generation,
@@ -371,18 +371,18 @@ EXAMPLES: dict[str, Example] = {
 FURTHER: dict[str, tuple[str, Example]] = {
     "sunspots": (
         "time_series_forecasting",
-        Example(sunspots, "forecast sunspots for 33 years @{file}", then="predict 11", reference=1.16, pauses=False,
+        Example(sunspots, "forecast sunspots for 33 years @{file}", then="predict 11", reference=1.16,
                 source="seasonal naive of 11 years: AR(30) has 1.690"),
     ),
     "iris": (
         "clustering",
         Example(iris, "cluster these flowers into 3 clusters with method=gmm, labels are in kind @{file}",
-                also={"ari": 0.904}, pauses=False, source="Gaussian mixture, on all rows"),
+                also={"ari": 0.904}, source="Gaussian mixture, on all rows"),
     ),
     "el_nino": (
         "time_series_forecasting",
         Example(el_nino, "forecast temperature for 24 months @{file}", then="predict 12", reference=0.613,
-                pauses=False, source="Holt-Winters; seasonal naive has 0.622"),
+                source="Holt-Winters; seasonal naive has 0.622"),
     ),
 }  # fmt: skip
 
