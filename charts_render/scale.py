@@ -17,6 +17,7 @@ _FEW = 500  # one point in so many counts as few
 _FEWEST_TO_JUDGE = 8
 _NARROWEST = 1e-6  # relative to the values: a narrower range would only magnify the rounding of 32 bits
 _ROUNDING = 1e-14  # relative to the size of places: nearer ones are the same
+_NOTHING = 1e-290  # smaller sizes are none: a part of them would be 0
 _PAD_FRAC = 0.07
 _LOWEST_LOG = -200.0  # smaller values lie off the scale; the padding must not underflow
 _HIGHEST_LOG = 307.0  # its ticks are numbers too
@@ -73,9 +74,9 @@ def x_scale(curves: Iterable[Curve], marks: Iterable[float]) -> Scale:
         return Scale(*_opened(min(places, default=0.0), max(places, default=1.0)))
     lo, hi = min(ends), max(ends)
     size = max(abs(lo), abs(hi))
-    if hi - lo > max(size * _ROUNDING, 1e-290):
+    if hi - lo > max(size * _ROUNDING, _NOTHING):
         return Scale(lo, hi)
-    max_width = max(min(1.0, size * 0.1), size * 2 * _ROUNDING) if size > 0 else 1.0
+    max_width = max(min(1.0, size * 0.1), size * 2 * _ROUNDING) if size > _NOTHING else 1.0
     return Scale(lo - max_width, hi + max_width)
 
 

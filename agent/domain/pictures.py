@@ -36,7 +36,7 @@ MOST_TEXTS = 12
 MOST_SPANS = 60  # of one text
 MOST_TRIALS = 1_000
 
-_CONFIG = ConfigDict(extra="forbid", ser_json_inf_nan="strings", defer_build=True)
+_CONFIG = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
 
 
 def _bytes(given: object) -> object:

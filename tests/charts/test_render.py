@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -244,8 +244,12 @@ _specs = st.builds(
 )
 
 
+_denormal = ChartSpec("", (Panel("", (Series("", [5e-324], [math.nan]),)),))  # type: ignore[arg-type]
+
+
 @settings(suppress_health_check=list(HealthCheck))
 @given(_specs)
+@example(_denormal)
 def test_no_data_raises(spec: ChartSpec) -> None:
     assert render(spec).startswith(b"\x89PNG")
 
