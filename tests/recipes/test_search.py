@@ -138,6 +138,10 @@ def test_finished_trials_are_kept_over_a_stop(make: Make) -> None:
     assert after[: len(before)] == before
     assert [one["number"] for one in after[len(before) :]] == [len(before) + 1, len(before) + 2]
     assert run.json("meta.json")["status"] == "completed"
+    (run.dir / KEPT).unlink()
+    assert run.train_here() == 0
+    whole = run.json(KEPT)
+    assert [(one["drawn"], one["value"]) for one in whole] == [(one["drawn"], one["value"]) for one in after]
 
 
 def test_minutes_end_a_search(make: Make) -> None:

@@ -121,7 +121,6 @@ def search(job: Job, runtime: TrainingRuntime, plan: Plan, attempt: Attempt) -> 
     tried = [Trial(**one) for one in json.loads(file.read_text(encoding="utf-8"))] if file.exists() else []
     study = optuna.create_study(
         direction="minimize" if plan.lower else "maximize",
-        sampler=optuna.samplers.TPESampler(seed=job.seed + len(tried)),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED),
     )
     shapes = {name: _distribution(plan.settings[name], found) for name, found in plan.ranges.items()}
@@ -130,6 +129,7 @@ def search(job: Job, runtime: TrainingRuntime, plan: Plan, attempt: Attempt) -> 
     if not tried:
         study.enqueue_trial({name: plan.settings[name] for name in shapes})
     while not plan.budget.is_spent(tried):
+        study.sampler = optuna.samplers.TPESampler(seed=job.seed + len(tried))  # a pause changes nothing that is drawn
         drawing = study.ask(shapes)
         one, stopped = _tried(runtime, plan, drawing, attempt, tried)
         if stopped:
