@@ -524,6 +524,7 @@ def _started(run: str, call_id: str) -> Sequence[ModelMessage]:
             "set_priority",
             {"run": "r-abc123", "priority": "normal"},
         ),
+        ("clone r-abc123, at most a quarter of an hour", "clone_run", {"run": "r-abc123", "max_hours": 0.25}),
         ("clone r-abc123, fewer rounds: take 90", "clone_run", {"run": "r-abc123", "settings": {"rounds": 90}}),
     ],
 )
