@@ -1,13 +1,14 @@
 """Fits the classifier of intents: `make intents`. Reads intents.tsv, writes intents.npz, prints what it reaches.
 
 Each line of the table is an intent, a language and a sentence; `{run}` and the like stand for names and values, and
-`{this|that}` for either word. Sentences are filled several times; all that came of one stand in one fold.
+`{this|that}` for either word. Sentences are filled several times, once of them amid words of `talk.tsv` that ask for
+nothing (“my boss is asking”), as people write them; all that came of one stand in one fold.
 """
 
 import hashlib
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from agent.llm.slots import glossary, names, numbers
 from agent.llm.slots.numbers import in_figures
 
 FILLED, FOLDS, STRENGTH, SEED = 4, 5, 30.0, 7
+_TALK = Path(__file__).with_name("talk.tsv")
 _IT = {
     "en": "{run}|{run}|it|the run|the training|this run|my run|that run|the job|my training|my job|training {run}",
     "de": "{run}|{run}|es|den Lauf|das Training|das|den Job|ihn|mein Training",
@@ -57,7 +59,7 @@ def digest() -> str:
     """What the weights were made of: the table, how sentences are read, and how they are fitted."""
     here = Path(__file__)
     readers = (Path(str(module.__file__)) for module in (glossary, names, numbers))
-    sources = (TABLE, here, here.with_name("features.py"), here.with_name("words.tsv"), *readers)
+    sources = (TABLE, _TALK, here, here.with_name("features.py"), here.with_name("words.tsv"), *readers)
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
 
 
@@ -72,11 +74,20 @@ def filled(sentence: Sentence, chance: random.Random) -> Iterator[str]:
         yield masked(in_figures(words))
 
 
+def amid_talk(sentence: Sentence, talk: Mapping[str, Sequence[str]], chance: random.Random) -> str:
+    """The sentence, filled and masked, before or behind words that ask for nothing."""
+    wish = next(filled(sentence, chance))
+    parts = [wish, masked(in_figures(chance.choice(talk[sentence.language])))]
+    return chance.choice((", ", ". ", ": ", " - ", " ")).join(parts if chance.random() < 0.5 else reversed(parts))
+
+
 def main() -> None:
     """Fit, measure by cross-validation, write."""
     chance, sentences = random.Random(SEED), table()
     names = sorted({sentence.intent for sentence in sentences})
     rows = [(index, text) for index, one in enumerate(sentences) for text in filled(one, chance)]
+    talk, plain = _talk(), len(rows)
+    rows += [(index, amid_talk(one, talk, chance)) for index, one in enumerate(sentences)]
     of_line = np.array([index for index, _ in rows])
     wanted = np.array([names.index(sentences[index].intent) for index, _ in rows])
     matrix = _matrix([text for _, text in rows])
@@ -84,7 +95,7 @@ def main() -> None:
     chances = np.zeros((len(rows), len(names)))
     for held in range(FOLDS):
         chances[fold == held] = _fit(matrix[fold != held], wanted[fold != held]).predict_proba(matrix[fold == held])
-    right = chances.argmax(axis=1) == wanted
+    right = (chances.argmax(axis=1) == wanted)[:plain]  # measured of the sentences alone
     model = _fit(matrix, wanted)
     np.savez_compressed(
         WEIGHTS,
@@ -94,9 +105,18 @@ def main() -> None:
         digest=np.array(digest()),
         cross_validated=np.array(right.mean()),
     )
-    sure = chances.max(axis=1) > 0.5
+    sure = chances.max(axis=1)[:plain] > 0.5
     told = f"cross-validated {right.mean():.3f}; {sure.mean():.3f} sure: {right[sure].mean():.3f}"
     print(f"{len(sentences)} sentences, {told}")  # noqa: T201
+
+
+def _talk() -> dict[str, list[str]]:
+    """What people say beside what they want, by language."""
+    lines = (line.split("\t") for line in _TALK.read_text(encoding="utf-8").splitlines())
+    talk: dict[str, list[str]] = {}
+    for language, words in lines:
+        talk.setdefault(language, []).append(words)
+    return talk
 
 
 def _matrix(texts: list[str]) -> csr_matrix:

@@ -23,6 +23,8 @@ _AT_ONCE = frozenset(
         *("new_session", "undo_turn", "compact_session"),
     }
 )
+_OF_THE_TALK = frozenset({"new_session", "compact_session", "export_session"})
+_OF_A_RUN = frozenset({"result", "metric", "chart", "log", "checkpoint", "xrun", "train", "evaluate", "script"})
 SURE_AT_ONCE = 0.75
 SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.8, 0.9, 0.2, 0.9
 _IT = rf"(?:\W+{RUN}|{ENDS})"
@@ -100,7 +102,8 @@ PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_mod
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
     r"^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
-    rf"|(?:would|can|could)(?! (?:you|we (?:\w+ )?{ACTS}\W+{RUN}|we please))|should|shall|may"
+    rf"|(?:would|can|could)(?! (?:you|we (?:\w+ )?{ACTS}\W+{RUN}|we please"
+    r"|(?:this|that|it|mine|ours|my|our|we)\b[^?.!]*\b(?:first|front|ahead|up|next|line|queue|before|priority)\b))|should|shall|may"
     r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
     r"|\b(?:leave|keep)\b[^.,;]*\b(?:priority|it|everything|order)\s+(?:just |exactly )?(?:as|where) (?:it "
     r"|they )?(?:is|are|was)\b"
@@ -179,8 +182,11 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
         return _checked(act, wish, place)
     if best.intent in ACT:
         return _acting(best, asked, found)
-    if best.intent == "forget_person" and {"erase", "delete", "nope"}.isdisjoint(concepts(masked(asked))):
+    spoken = set(concepts(masked(asked)))
+    if best.intent == "forget_person" and spoken.isdisjoint({"erase", "delete", "nope"}):
         return _between(found)  # nothing of people is deleted by a guess
+    if best.intent in _OF_THE_TALK and spoken & _OF_A_RUN and "conversation" not in spoken:
+        return _between(found)  # “sum up the results” is no wish about what was said
     if best.intent in PLANNED and not (is_wished(asked) and (best.intent != "serve_model" or is_begun(asked))):
         return Decision(None)
     if best.intent in _AT_ONCE and _ONLY_TOLD.match(asked):

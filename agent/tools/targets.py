@@ -34,7 +34,7 @@ _LEFT_OUT = re.compile(
 )
 # What is said behind a column that is to be left out.
 _UNWANTED = (
-    r"\s+(?:column\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|off limits"
+    r"[\s-]+(?:(?:column|spalte)\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|off limits"
     r"|not (?:needed|used|allowed))\w*"
     r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|no (?:hace falta|sirve|se usa)\b"
     r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b|不要|不用|去掉"
@@ -42,9 +42,17 @@ _UNWANTED = (
     r"|be) out|excluded|dropped|ignored"
     r"|removed|weg(?:ge)?lass\w*|auslassen|ausschlie\w+|raus(?!f)\w*|beiseite|außen vor|ignorieren|fuera|aparte"
     r"|de lado|dehors|de côté)\b"
-    r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave) (?:it"
+    r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave|take|throw) (?:it"
     r"|that(?: one)?|this)\b)"
     r"|\s*(?:那|这)?一?列?[^，。；,;]{0,8}?(?:不要|不用|别用|别带|去掉|忽略|排除|扔掉|删掉)"
+)
+_ONLY = re.compile(  # “only use age and plan”, “with age and plan only”
+    r"\b(?:only|just|nur|uniquement|seulement|solo|solamente)\s+(?:use|using|with|from|the columns?|mit|aus|avec"
+    r"|con|utilise\w*|usa\w*)"
+    r"\s+([^.;!?]+)|\b(?:use|using|with|from|mit|aus|avec|con)\s+([^.;!?,]+?)\s+(?:only|alone|nothing else"
+    r"|allein|uniquement|solamente)\b"
+    r"|只[用看]([^。；，]+)",
+    re.IGNORECASE,
 )
 _KEPT = (
     r"\b(?:keep|leave in|retain|behalt\w*|garde[rz]?|conserv\w*|mant[eé]n\w*)\s+(?:(?:the|die|la|le|el)\s+)?{0}\b"
@@ -147,7 +155,7 @@ _STOP_WORDS = frozenset(
 # What may follow a column's name: a number, a word after a sign or “is”, or a word that ends the clause.
 _VALUE = re.compile(
     rf"\s*(?:(?:=|:|\b(?:is|ist|est|es|vale)\b|是|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
-    r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|，|-?>|→|\?|？|\band\b|$)))",
+    r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|，|-?>|→|\?|？|[.;!]|-\s|\band\b|\bplease\b|$)))",
     re.IGNORECASE,
 )
 _YEARS_OLD = re.compile(r"\b(\d{1,3})[ -]years?[ -]old\b", re.IGNORECASE)
@@ -193,7 +201,9 @@ def names_a_target(asked: str, *, but: str | None = None) -> bool:
 
 def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Columns that the person does not want to be used: quoted ones, and `names` as they are spoken."""
-    found = [name for name in names if _is_unwanted(name, asked)]
+    found = [name for name in names if _is_unwanted(name, asked, names)]
+    if only := _only_used(asked, names):
+        found += [name for name in names if name not in only and not _is_target(name, asked)]
     for part in (next(filter(None, parts), "") for parts in _LEFT_OUT.findall(asked)):
         known = [name for name in names if _spoken(name, part) or _only_part(name, part, names)]
         said = [next(filter(None, groups)) for groups in _COLUMN.findall(part)]
@@ -208,9 +218,22 @@ def kept(asked: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name, way in ways if re.search(way, asked, re.IGNORECASE))
 
 
+def _only_used(asked: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns of which it is said that only they are used."""
+    found = _ONLY.search(asked)
+    said = next(filter(None, found.groups()), "") if found else ""
+    return tuple(name for name in names if _spoken(name, said))
+
+
+def _is_target(name: str, asked: str) -> bool:
+    """Whether a column is named that is not among those that are used."""
+    return _spoken(name, _ONLY.sub(" ", asked)) is not None
+
+
 def _only_part(name: str, part: str, names: Sequence[str]) -> bool:
     """Whether a word of a column's name is said that no other column has, such as “the id” of customer_id."""
-    said = set(_tokens(part)) & set(_tokens(name.replace("_", " ")))
+    spoken = set(_tokens(part))
+    said = {word for word in _tokens(name.replace("_", " ")) if {word, f"{word}s"} & spoken}
     others = {word for other in names if other != name for word in _tokens(other.replace("_", " "))}
     return bool(said - others) and "_" in name
 
@@ -243,8 +266,9 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
         known = next((name for name in names if name.lower() == said.lower()), None)
         if known or "_" in said or _QUOTED.search(asked):
             return known or said, True
-    words = _LEFT_OUT.sub(" ", asked)
-    names = [name for name in names if not _is_unwanted(name, asked)]
+    words = _ONLY.sub(" ", _LEFT_OUT.sub(" ", asked))
+    used = _only_used(asked, names)
+    names = [name for name in names if not _is_unwanted(name, asked) and name not in used]
     verb = _INTO.search(words) or _VERB.search(words)
     said = next(filter(None, verb.groups()), "") if verb else ""
     behind = _FROM.split(said, maxsplit=1)[0]
@@ -298,9 +322,9 @@ def _to_learn(name: str, words: str) -> re.Match[str] | None:
     return None if _READ.search(before) or _EACH.search(before) else at
 
 
-def _is_unwanted(name: str, words: str) -> bool:
+def _is_unwanted(name: str, words: str, names: Sequence[str] = ()) -> bool:
     """Whether it is said behind a column that it is to be left out."""
-    at = _spoken(name, words)
+    at = _spoken(name, words) or _part_spoken(name, words, names)
     no = at and re.search(r"\bno\s+(?:columns?\s+)?$", words[: at.start()], re.IGNORECASE)
     return bool(at and (no or re.match(_UNWANTED, words[at.end() :], re.IGNORECASE)))
 
@@ -310,7 +334,7 @@ def _spoken(name: str, words: str) -> re.Match[str] | None:
     spelled = r"[\s_-]+".join(re.escape(part) for part in re.split(r"[\s_-]+", name) if part)
     same = next((group for group in _SAME if name.lower() in group), frozenset())
     ways = "|".join((spelled, f"{spelled}s", *map(re.escape, same - {name.lower()})))
-    return re.search(rf"(?<!{_WORD})(?<!-)(?:{ways})(?!{_WORD})(?!-)", words, re.IGNORECASE)
+    return re.search(rf"(?<!{_WORD})(?<!-)(?:{ways})(?!{_WORD})(?!-(?!spalte|column))", words, re.IGNORECASE)
 
 
 def _alike(spoken: Sequence[str], names: Sequence[str]) -> tuple[str | None, bool]:

@@ -13,6 +13,7 @@ from agent.llm.places import ACT, Place
 from agent.llm.requests.trainings import task_in
 from agent.llm.requests.words import TYPED
 from agent.llm.slots.changes import settings_in
+from agent.llm.slots.courtesy import without_courtesy
 from agent.llm.slots.files import file_in
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.logs import log_arguments
@@ -289,6 +290,8 @@ NAMES = ("customer_id", "age", "plan", "monthly_fee", "churned")
         ("cible churned, et enlève age", ("age",), "churned"),
         ("Ziel churned, plan kannst du weglassen", ("plan",), "churned"),
         ("age -> churned", (), "churned"),
+        ("only use age and plan, the target is churned", ("customer_id", "monthly_fee"), "churned"),
+        ("churned, without the ids", ("customer_id",), "churned"),
         ("what is the monthly_fee, based on age and plan", (), "monthly_fee"),
         ("trainiere auf churned, age ignorieren", ("age",), "churned"),
         ("columns to skip: age, plan. The target is churned", ("age", "plan"), "churned"),
@@ -459,6 +462,23 @@ def test_a_run_that_is_counted_is_one_of_the_thread() -> None:
     assert by_id("status of the second last run", started) == "status of r-aaaaaa"
     assert by_id("why did the other one fail", started) == "why did r-aaaaaa fail"
     assert by_id("compare r-bbbbbb with the other one", started) == "compare r-bbbbbb with the other one"
+
+
+@pytest.mark.parametrize(
+    ("words", "rest"),
+    [
+        ("stop it, if you don't mind", "stop it"),
+        ("how far is it? thanks a lot!", "how far is it?"),
+        ("sorry to bother you, when is it done", "when is it done"),
+        ("Zeig mir die Kurve, wäre super", "Zeig mir die Kurve"),
+        ("si tu peux, arrête le run", "arrête le run"),
+        ("it would be great to see the loss", "it would be great to see the loss"),
+        ("stop it if you see the loss rise", "stop it if you see the loss rise"),
+        ("thanks", "thanks"),
+    ],
+)
+def test_courtesy_is_no_part_of_a_request(words: str, rest: str) -> None:
+    assert without_courtesy(words) == rest
 
 
 def test_a_run_is_named_by_what_it_was_trained_with() -> None:

@@ -519,6 +519,12 @@ def _started(run: str, call_id: str) -> Sequence[ModelMessage]:
         ("lunch is over, you can resume r-abc123", "resume_run", {"run": "r-abc123"}),
         ("in the script replace k = 8 by k = 9", "update_script", {"replace": [{"old": "k = 8", "new": "k = 9"}]}),
         ("a table of all metrics of r-abc123", "run_metrics", {"run": "r-abc123"}),
+        (
+            "hey, one more thing: priority of r-abc123 back to normal",
+            "set_priority",
+            {"run": "r-abc123", "priority": "normal"},
+        ),
+        ("clone r-abc123, at most a quarter of an hour", "clone_run", {"run": "r-abc123", "max_hours": 0.25}),
         ("clone r-abc123, fewer rounds: take 90", "clone_run", {"run": "r-abc123", "settings": {"rounds": 90}}),
     ],
 )
@@ -552,7 +558,7 @@ async def test_numbers_that_wish_for_nothing_are_in_no_plan(words: str) -> None:
 
 
 async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None:
-    (call,) = (await reply(user("train a model " + "so good " * 2000 + "", "a.csv"))).calls
+    (call,) = (await reply(user("train a model " + "of these customers " * 900, "a.csv"))).calls
     asked = json.loads(call.arguments)
     assert (call.name, asked["file"]) == ("inspect_dataset", "a.csv")
     assert len(asked["about"]) <= 300

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from agent.domain.sources import address_in
 from agent.llm.slots.changes import with_sums
+from agent.llm.slots.courtesy import without_courtesy
 from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
@@ -76,7 +77,7 @@ def request_of(said: ModelMessage, messages: Sequence[ModelMessage], begun: int)
 
 
 def _shortened(asked: str) -> str:
-    return asked.strip()[:_MOST_READ]
+    return without_courtesy(asked.strip()[:_MOST_READ])
 
 
 def _read(asked: str, messages: Sequence[ModelMessage]) -> str:

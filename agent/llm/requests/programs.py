@@ -27,8 +27,8 @@ _RUN_IT = re.compile(
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _COMMAND_LINE = re.compile(
-    r"(?:(?<=\s)|^)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|auf|mit|und|sur|avec|et|en|con"
-    r"|y)\s)\S*[^\s,;])*"
+    r"(?:(?<=\s)|^)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|please|pls|auf|mit|und|bitte|sur|avec|et|en"
+    r"|con|y|[-–])(?:\s|$))\S*[^\s,;.])*"
 )
 _MEND = re.compile(
     r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script|skript|stattdessen|nimm|ersetze"

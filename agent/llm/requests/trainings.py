@@ -41,26 +41,27 @@ _MOST_NAMED = 40  # columns
 
 def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """Look at the data of a training; what nobody could read of the request is asked for at once."""
-    missed = unread("start_training", _all_read(asked.words), asked.words, columns_of(messages))
+    task = task_in(asked.words, has_text=True)
+    series = task is not None and TASKS[task].answer is Answer.SERIES
+    missed = unread("start_training", _all_read(asked.words, series=series), asked.words, columns_of(messages))
     if missed and not asked.settled:
         return not_read(missed, report_of(messages) if not asked.file else {})
-    task = task_in(asked.words, has_text=True)
     target = quoted_target(asked.words)
     file, first = asked.file, "I look at the data first."
     if task and not TASKS[task].asks_for_target:
         return call("inspect_dataset", first, file=file, target=target if TASKS[task].needs_target else None, task=task)
-    task = task if task and TASKS[task].answer is Answer.SERIES else None  # only then it is said how far apart they are
+    task = task if series else None  # only then it is said how far apart they are
     target = target or offered(messages)
     about = None if target else asked.said[:_MOST_ABOUT]
     return call("inspect_dataset", first, file=file, target=target, about=about, task=task)
 
 
-def _all_read(asked: str) -> dict[str, Any]:
+def _all_read(asked: str, *, series: bool) -> dict[str, Any]:
     """All that any reader takes of a request, whatever the data are. Raises: BadRequest."""
     settings: dict[str, Any] = {**settings_in(asked), **clusters_in(asked), **choices_in(asked), **weights_in(asked)}
     settings |= dict.fromkeys(map(setting_called, factors_in(asked)), 0)
     share = {
-        "horizon": span.number if (span := ahead_in(asked)) else None,
+        "horizon": span.number if (span := ahead_in(asked, of_series=series)) else None,
         "seed": settings.get("seed"),
         "test_frac": held_out_in(asked),
     }

@@ -70,7 +70,8 @@ _TELLS = re.compile(
     r"(?:(?:and|but|so|then)\s+)?(?:because|since|as|due to|it|its|it['’]s|there|i|we|they|you|that|this(?! time)|my"
     r"|our|failed|crashed|died|stopped|hung|diverged|overfitted|interrupted|fixed|ran|went|got|lost"
     r"|some(?:one|body)|no(?:body| one)|people"
-    rf"|the(?!\s+{NAME}))\b|(?!(?:(?:but|and|just|please)\s+)*(?:(?:the\s+)?{NAME}|(?:with |on )?\d+\s*gpus?\b"
+    rf"|the(?!\s+(?:{NAME}|same|next|new)\b))\b|(?!(?:(?:but|and|just|please)\s+)*(?:(?:the\s+)?{NAME}|(?:with "
+    rf"|on )?\d+\s*gpus?\b"
     r"|have (?:it|this|that|the)\b)).*\b(?:is|are|was|were|has|had|have)\b"
     r"|.*\b(?:at|in|after|around|during|since) (?:the )?(?:\S+ )?(?:steps?|epochs?|rounds?)\b",
     re.IGNORECASE | re.DOTALL,
@@ -146,6 +147,9 @@ _FROM = re.compile(r"\bfrom\s+(?:the\s+)?(?:\w+\s+)?(?:steps?|epochs?|rounds?)\b
 
 _LEVEL = r"(high|normal|low)(?:er|est)?\b"
 _LEVELS = re.compile(rf"\b{_LEVEL}", re.IGNORECASE)
+_STATED = re.compile(
+    r"\bprio(?:rity)?\s*(?:[=:]|back to|to)\s*(high|normal|low)\b|\bback to (high|normal|low)\b", re.IGNORECASE
+)
 _BECOMES = re.compile(rf"\bto\s+(?:(?:a|the)\s+)?{_LEVEL}", re.IGNORECASE)
 # What names the run or its earlier priority, or by how much.
 _WAS = re.compile(
@@ -159,7 +163,8 @@ _NOT = re.compile(
 )
 _BEYOND = re.compile(r"\b(below|above|under|over)\s+normal\b", re.IGNORECASE)
 _UP = re.compile(
-    r"\b(?:up|raise|increase|bump|top|front|first|more|ahead|urgent|rush|skip the line|jump the queue|precedence"
+    r"\b(?:up|raise|increase|bump|top|front|first|more(?! thing)|ahead|urgent|rush|skip the line|jump the queue"
+    r"|precedence"
     r"|jump|before|expedite|promote|fast-?track|next"
     r"|vor(?:ne?|ziehen|rang)?|ganz vorne?|dringend|eilig|hohe?[nr]?|erhöhe|anheben|haute?|tête|devant|urgente?"
     r"|monte[rz]?|avant"
@@ -272,6 +277,9 @@ def priority_in(words: str) -> str:
     becomes = _BECOMES.search(said)
     if becomes and not _NOT.search(said):
         return becomes.group(1).lower()
+    stated: set[str] = {level.lower() for said in _STATED.findall(words) for level in said if level}
+    if len(stated) == 1 and not _NOT.search(words):
+        return stated.pop()
     found = {"high" if beyond.lower() in {"above", "over"} else "low" for beyond in _BEYOND.findall(said)}
     said = _BEYOND.sub("", said)
     found |= {level.lower() for level in _LEVELS.findall(said)}

@@ -11,7 +11,7 @@ from agent.llm.slots.limits import SEARCHED, place_said, reach_said
 from agent.llm.slots.names import FRACTIONS, NAME, NUMBERED, setting_called
 
 _BETWEEN = (  # a name and its number
-    r"\s*(?:(?:from\s+[\w.,-]+\s+)?(?:down\s+|up\s+)?to\b|(?:should|must|shall|can|will)\s+be\b|(?:is|are|was|of"
+    r"\s*(?:(?:from\s+[\w.,-]+\s+|\d[\d.,e-]*\s+)?(?:down\s+|up\s+)?to\b|(?:should|must|shall|can|will)\s+be\b|(?:is|are|was|of"
     r"|set to|down to|up to"
     r"|back to|at|about|around|like|de|von|auf|à|a|en|on|now)\b|=|:|->|→|≈|~)*\s*,?\s*"
     r"(?:(?:say|e\.g\.|maybe|perhaps|of|to|be|is)\s+)*"

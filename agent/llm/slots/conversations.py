@@ -18,7 +18,8 @@ _USUAL = re.compile(
 _EFFORTS = (  # the first that fits; less before more, since “less” says it alone
     (
         "low",
-        r"\b(?:less|low|minimal|quick(?:er|ly)?|faster|down|weniger|niedrig\w*|schneller|moins|faible|menos|bajo|rápido"
+        r"\b(?:less|low|minimal|quick(?:er|ly)?(?! (?:one|question|ask|thing)\b)|faster|down|weniger|niedrig\w*"
+        r"|schneller|moins|faible|menos|bajo|rápido"
         r"|so (?:long|hard|much)|without much|so lange|si longtemps|tanto)\b"
         r"|少想|少思考|那么久|快些|快点|低",
     ),

@@ -62,7 +62,7 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ),
     ("seed", r"\b(?:startwert|zufallssaat|graine(?: aléatoire)?|semilla(?: aleatoria)?)\b"),
     (" seed ", r"(?:随机)?种子数?"),
-    ("max", r"\bmax\.(?=\s)"),
+    ("max", r"\bmax\.(?=\s+\d)"),
     (" to ", r"\s*(?:改成|改为|改到|设为|设成|调到|调成|换成|变成)\s*(?=\d)"),
     (r" steps \1 to \2 ", r"第?\s*(\d+)\s*(?:到|至|-)\s*第?\s*(\d+)\s*步"),
     (
@@ -73,7 +73,7 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ("steps", r"(?<=derniers )pas\b|(?<=premiers )pas\b"),
     (r" \1 epochs less ", r"少(?:跑|练)?\s*(\d+)\s*轮"),
     (r" \1 epochs more ", r"多(?:跑|练)?\s*(\d+)\s*轮"),
-    ("learning rate ", r"\b(?:der |die |eine[rn]? )?lernrate\b|\b(?:le |du |un )?taux d['’]apprentissage\b"),
+    ("learning rate ", r"\b(?:der |die |eine[rn]? )?lernrate\b|\b(?:le |du |un )?taux d['’ ]apprentissage\b"),
     ("learning rate ", r"\b(?:la |una )?tasa de aprendizaje\b|学习率"),
     ("batch size ", r"\bbatch-?gr(?:ö|oe)ße\b|\btaille d[eu] (?:lot|batch)\b|\btamaño de(?:l)? lote\b|批(?:次)?大小"),
     (r"last \1 ", rf"\b(?:les |las |los )?({_COUNT}) {_ORDINAL_LAST}\s"),
@@ -141,6 +141,7 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (" groups ", r"(?<=\d )(?:paquets?|paquetes|pakete|p[äa]ckchen|montones|haufen)\b|(?<=\d)\s*个?[群堆]"),
     (" lines ", r"(?<=\d)\s*行"),
     (" steps ", r"\bschritten?\b|\bpasos\b|\bétapes?\b|\betapas?\b|(?<=\d)\s*步"),
+    ("clusters", r"\bclustern\b"),
     (" groups ", r"\bgruppen\b|\bgroupes\b|\bgrupos\b|(?<=\d)\s*个?(?:类|组|簇)"),
     (
         " log scale ",

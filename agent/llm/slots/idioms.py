@@ -66,12 +66,12 @@ _HALVES = (  # of hours, and of days
     (r"\b(?:half an?|eine?n? (?:halbe[nr]?|half)|une? demi-?|medi[oa])\s*(?=day|hour)", "0.5 "),
     (r"半天", " 0.5 days "),
     (
-        r"\b(?:a |an |1 )?quarter of an hour\b|\b(?:un |1 )?quart d['’]hours?\b"
+        r"\b(?:a |an |1 )?quarter of (?:an|1) hours?\b|\b(?:un |1 )?quart d['’]hours?\b"
         r"|\b(?:eine?r? )?viertelstunde\b|\b(?:un )?cuarto de hours?\b|一刻钟",
         "0.25 hours",
     ),
     (
-        r"\bthree quarters of an hour\b|\b(?:trois|3) quarts d['’]hours?\b"
+        r"\b(?:three|3) quarters of (?:an|1) hours?\b|\b(?:trois|3) quarts d['’]hours?\b"
         r"|\b(?:tres|3) cuartos de hours?\b|\b(?:eine? )?drei ?viertel ?(?:stunde|hours)\b",
         "0.75 hours",
     ),

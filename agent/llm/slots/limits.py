@@ -7,7 +7,9 @@ from agent.llm.slots.figures import NUMBER, PLAIN, figure
 
 FILE_NAME = r"[\w.-]*\.(?:csv|tsv|parquet|jsonl?|xlsx?|txt|zip|gz|py)\b"
 _DURATION = re.compile(
-    rf"{NUMBER}\s*-?(?P<unit>hours?|hrs?|h|minutes?|mins?|m(?=\s+(?:max|tops|at most))|days?|weeks?)\b"
+    rf"{NUMBER}\s*-?(?P<unit>hours?|hrs?|h|minutes?|mins?|(?<=\d)m(?=\s*(?:$|[,;]|\.(?!\d)))|m(?=\s+(?:max|tops"
+    rf"|at most))"
+    rf"|days?|weeks?)\b"
     r"|\b(?:max[ _])?(?P<named>hours|minutes)\s*(?:=|:|to)\s*"
     rf"{NUMBER.replace('?P<number>', '?P<later>')}",
     re.IGNORECASE,
@@ -65,7 +67,9 @@ _HOST = re.compile(
     re.IGNORECASE,
 )
 _ENGINE = re.compile(
-    r"(?:\bengine\s*=|[,;]\s*engine)\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using"
+    r"(?:\bengine\s*=|[,;]\s*engine)\s*[`\"]?([a-z][\w-]*)|\b(?:on|with|using|via) (?:the |our )?(?!the\b|our\b"
+    r"|an?\b|this\b|that\b|same\b)([a-z][\w-]*) engine\b"
+    r"|\b(?:on|with|using"
     r"|via)\s+(?:the\s+)?engine\s+[`\"]?(?!of\b|that\b|we\b"
     r"|from\b|as\b)([a-z][\w-]*)",
     re.IGNORECASE,
@@ -93,11 +97,13 @@ _SOON = (  # the first that fits
         ),
     ),
 )
-_ONCE = re.compile(
+ONCE = re.compile(
     r"\b(?:no|without|don['’]?t|never) (?:automatic )?(?:re-?starts?|retr(?:y|ies|ying)|re-?runs?|restarting)\b"
     r"|\b(?:no|not|without|don['’]?t|never|disable|turn off)\b[^.,;]{0,20}\b(?:auto(?:matic(?:ally)?)?[ -]?(?:retr(?:y"
     r"|ies)|resum\w+"
     r"|restarts?)|(?:retry|resume|restart) (?:it )?(?:automatically|by itself|on its own))\b"
+    r"|\b(?:no|not|without|don['’]?t|never)\b[^.,;]{0,20}\b(?:restart|retr[iy]|re-?run|try)\w*\b[^.,;]{0,15}"
+    r"\b(?:if|when|after|once) (?:it|that|the run) (?:crash|fail|die|stop)\w*"
     r"|\bauto[_ -]?resume\s*(?:=|:|is)?\s*(?:off|false|no)\b"
     r"|\bnicht (?:automatisch|von selbst) (?:neu|noch mal|wieder|erneut)\b|\bne (?:le |la )?(?:relance"
     r"|réessaie)\w* pas\b"
@@ -127,7 +133,7 @@ def reach_said(words: str) -> dict[str, Any]:
     """What a training or a program may reach over the network, and that it is not tried again by itself."""
     named = _first(re.compile(r"\bnetwork\s*(?:=|:|to)?\s*(none|hub|open)\b", re.IGNORECASE), words)
     network = named or next((name for name, way in _NETWORKS if re.search(way, words, re.IGNORECASE)), None)
-    return ({"network": network.lower()} if network else {}) | ({"auto_resume": False} if _ONCE.search(words) else {})
+    return ({"network": network.lower()} if network else {}) | ({"auto_resume": False} if ONCE.search(words) else {})
 
 
 def place_said(words: str, *, ahead: bool = False) -> dict[str, Any]:

@@ -13,7 +13,7 @@ _MOST_LINES = 200
 _NO_TEXT = frozenset({"it", "me", "error", "errors", "warning", "warnings", "all", "anything", "something", "thing"})
 _FOR = re.compile(
     r"\b(?:for|with|containing|contains?|about|mention(?:s|ing)?|mit|avec|contenant|con|que contengan)"
-    r"\s+([\w.\-/:]+)\W*$|(?:包含|含有)\s*([\w.\-/:]+)",
+    r"\s+([\w.\-/:]*[\w/])(?=\W*$|\s*[,.;!]\s|\s+[-–]\s|\s+(?:please|pls)\b)|(?:包含|含有)\s*([\w.\-/:]+)",
     re.IGNORECASE,
 )
 _SEARCHED = re.compile(
@@ -54,7 +54,8 @@ _OLDER = re.compile(
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _WARNINGS = re.compile(r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias?)\b|警告", re.IGNORECASE)
 _GREP = re.compile(
-    r"\b(?:grep|search|look|scan|filter)(?: (?:it|the logs?|logs?|the output))?(?: for)?\s+(?!for\b|the\b|in\b"
+    r"\b(?:grep|search|look|scan|filter)(?: (?:it|the logs?|logs?|the output))?(?: for)?\s+(?!for\b|the\b|its\b"
+    r"|my\b|in\b"
     r"|at\b)([\w.\-]+)"
     r"(?=\s*(?:$|[,.?!]|(?:in|from|through)\b))",
     re.IGNORECASE,

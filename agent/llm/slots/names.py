@@ -42,6 +42,7 @@ _COUNTED = {
     "weight_decay": r"wd",
     "max_steps": r"(?:training |train )?steps(?! (?:ahead|out|into|forward))",
     "max_new_tokens": r"(?:new|output|target|summary)[ _]tokens",
+    "min_data_in_leaf": r"(?:samples|rows|examples) (?:per|in (?:a|each|every)) leaf",
     "rounds": r"trees|estimators|(?:boosting )?iterations",
     "batch_size": r"bs|batch(?:es)?",
     "num_leaves": r"leaves",

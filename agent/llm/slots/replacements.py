@@ -13,7 +13,7 @@ _SWAP = re.compile(
 )
 
 
-_ASSIGNED = r"([A-Za-z_][\w.]*\s*=\s*[^\s,;]+)"
+_ASSIGNED = r"([A-Za-z_][\w.]*\s*=\s*[^\s,;]*[^\s,;.])"
 _OTHERWISE = re.compile(
     rf"{_ASSIGNED}\s*(?:with|by|to|into|for|durch|zu|auf|par|en|por|->|=>|→|改成|改为|换成"
     rf"|替换为)\s*{_ASSIGNED}",

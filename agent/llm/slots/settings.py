@@ -11,7 +11,8 @@ from agent.tools.targets import QUOTE, mentions
 WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
-    r"\bweigh(?:t|ts)?\b[^.;,]{0,30}\b(?:up|balanced)\b|\(balanced\)|\bbalance (?:them|it|the rare)\b"
+    r"\bclass[ -]weights?\b|\b(?:up|over)-?weight\w*|\bequally important\b|\bas important as the\b"
+    r"|\bweigh(?:t|ts)?\b[^.;,]{0,30}\b(?:up|balanced)\b|\(balanced\)|\bbalance (?:them|it|the rare)\b"
     r"|\bbalanced? (?:the |those )?(?:class(?:es)?|weights?|labels?)\b|\bclass(?:es)? (?:balanced|weighted)\b"
     r"|\b(?:klassen|kategorien) (?:ausgleichen|gewichten|ausbalancieren)\b|\b(?:gleiche|gewichte) (?:die )?klassen\b"
     r"|\b(?:équilibr|pond[éè]r)\w+ les classes\b|\b(?:equilibra|pondera|balancea)r? las clases\b|(?:平衡|加权)类别"
@@ -30,7 +31,7 @@ _TEST_SHARE = re.compile(
     rf"|set(?:ting)? aside|reserv(?:e|ing))\s*(?:on|of|is|=|:|,|to be|with|should be)?\s*(?:a |the )?(?:last )?{_SHARE}"
     rf"|\b(?:hold|keep|put|set|leave)\s+{_SHARE}[^.;,]{{0,30}}?\b(?:out|back|aside|{_TEST})\b"
     rf"|{_SHARE}(?:\s+of\s+(?:it|them|(?:the\s+)?(?:rows|data|lines|examples|samples)))?"
-    rf"\s+(?:(?:for|as|in|into|to)\s+)?(?:the\s+|a\s+|my\s+)?{_TEST}\b)|\b(\d{{2}})\s*[/:-]\s*(\d{{2}})\s+split\b",
+    rf"\s+(?:(?:for|as|in|into|to)\s+)?(?:the\s+|a\s+|my\s+)?{_TEST}\b)|\b(\d{{2}})\s*(?:[/:-]\s*(\d{{2}})\s+split\b|/\s*(\d{{2}})(?![\d/]))",
     re.IGNORECASE,
 )
 _SPLIT_BY = re.compile(
@@ -89,8 +90,8 @@ def held_out_in(asked: str) -> float | None:
     found = _TEST_SHARE.search(asked)
     if found is None:
         return None
-    *shares, train, test = found.groups()
-    if test:
+    *shares, train, test, rest = found.groups()
+    if test := test or rest:
         return int(test) / 100 if int(train) + int(test) == 100 else None
     said = next(filter(None, shares))
     number = re.match(r"[\d.]+", said)
@@ -113,7 +114,8 @@ def split_in(asked: str, dates: Sequence[str] = (), names: Sequence[str] = ()) -
     said = next(filter(None, found.groups()))
     if said.lower() in _OF_TIME and dates:
         return dates[0]
-    return "random" if said.lower() in {"random", "shuffl"} else said
+    whole = next((name for name in names if re.sub("_id$", "", name).lower() == said.lower().removesuffix("s")), said)
+    return "random" if said.lower() in {"random", "shuffl"} else whole
 
 
 def text_column_in(asked: str, names: Sequence[str]) -> str | None:

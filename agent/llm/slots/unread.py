@@ -22,10 +22,10 @@ _NO_WISH = re.compile(
     rf"{FILE_NAME}|(?<![a-z0-9])r-[0-9a-z]{{6}}(?![0-9a-z])|https?://\S+|[“\"«`][^”\"»`\n]*[”\"»`]"
     r"|\b(?:19|20)\d\d\b(?!\s*(?:epochs?|rounds?|steps?|trees|iterations|trials))"
     r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
-    r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b"
+    r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b(?! (?:per|in (?:a|each)) leaf)"
     r"|\b[\d.,]+\s*(?:mio\.?|millionen|millions? d[e'’]|millones de|mill(?:ó|o)n de|万|百万)\s*\w+"
     r"|\b(?:only|just|about|roughly|maybe) [\d.]+ ?(?:%|percent) of (?:these|the|our|them|all)\b"
-    r"|\b[\d.,]+\s*(?:->|→|=>)"
+    r"|\b[\d.,]+\s*(?:->|→|=>|(?:to|auf|à|a)(?=\s+\d))"
     r"|\b(?:demo|meeting|stand-?up|call|presentation|review|deadline|lunch|flight|exam)\b[^,;.]{0,20}?\b(?:at|in|by)"
     r"\s+\d[\w:]*"
     r"|\b(?:from|instead of|rather than|not|was|were|had)\s+[\d.,e-]+(?=\s|[,;.!?)]|$)"
@@ -46,19 +46,20 @@ _VAGUE = re.compile(
 )
 _LEFT_OUT = re.compile(
     r"\b(?:left out|leave out|exclud(?:e|ed|ing)|ignor(?:e|ing|iere?n?)(?! the (?:other|second|first|old))|weglassen"
-    r"|(?:everything|all columns) (?:but|except)|skip(?:ping)?)\b",
+    r"|(?:everything|all columns) (?:but|except)(?! (?:use|with|change|take|for)\b)|skip(?:ping)?)\b",
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=([^\s,;]+)")
 # What stands before a column that is only read, parts the rows, or was predicted before.
 _READ = re.compile(
-    r"\b(?:from|using|based on|given|with|reads?|has)\b[^.;]*$|\b(?:per|by|each|every|for (?:each|every)|pro|je"
+    r"\b(?:from|use|using|based on|given|with|reads?|has)\b[^.;]*$|\b(?:per|by|each|every|for (?:each|every)|pro|je"
     r"|par|chaque"
     r"|por|cada|instead of|rather than|statt|anstelle von|au lieu de|plutôt que|en (?:vez|lugar) de)\s+(?:the\s+)?$",
     re.IGNORECASE,
 )
 _PLACE = re.compile(
-    r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahlt]\d{1,3}s?|v100s?|rtx)\b", re.IGNORECASE
+    r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahl]\d{2,3}s?|[lt]4s?|v100s?|rtx)\b",
+    re.IGNORECASE,
 )
 _MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
 _ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
@@ -94,6 +95,7 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
         found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
     if tool == "start_training" and "file" in arguments:  # before the data are looked at, no column has its place
         found += [name for name in columns if len(name) > 2 and _is_meant(name, asked) and name not in str(arguments)]
+        found += [name for name in arguments.get("drop_columns") or () if columns and name not in columns]
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in _LEFT_OUT.finditer(asked)]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))

@@ -5,7 +5,7 @@ Called by `agent.llm.intents` for what becomes a plan; what is done at once is r
 
 import re
 
-from agent.llm.slots.limits import FILE_NAME
+from agent.llm.slots.limits import FILE_NAME, ONCE
 
 _DONE = (
     r"(?:(?:re-?)?(?:train|start|launch|run|fit|build|clone|deploy|serve|host|kick(?: \w+)? off|do)|entrena\w*"
@@ -76,6 +76,7 @@ _TO_SOMEBODY = re.compile(
 
 def is_wished(asked: str) -> bool:
     """Whether a request that speaks of a training asks for one."""
+    asked = ONCE.sub(" ", asked)
     return not any(pattern.search(asked) for pattern in (_FORBIDDEN, _ASKS, _SUPPOSES, _REPORTS, _TO_SOMEBODY))
 
 
