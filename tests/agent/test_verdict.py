@@ -16,14 +16,14 @@ def card(value: float, gain: tuple[float, float] | None) -> Scorecard:
 def test_a_gain_that_chance_explains_is_none() -> None:
     said = verdict(card(0.71, (-0.02, 0.04)), "lightgbm")
     assert said.startswith("**Not distinguishable from the baseline linear** (0.7000 ROC AUC)")
-    assert "between -0.02 and +0.04" in said
+    assert "between -0.0200 and +0.0400" in said
     assert said.endswith("Take the simpler one.")
 
 
 def test_a_sure_gain_says_how_sure() -> None:
     said = verdict(card(0.75, (0.03, 0.07)), "lightgbm")
     assert said.startswith("Better than the best baseline (**linear**, 0.7000) by **0.0500** ROC AUC")
-    assert "(95 %: between +0.03 and +0.07)" in said
+    assert "(95 %: between +0.0300 and +0.0700)" in said
 
 
 def test_a_result_of_an_earlier_version_has_no_interval() -> None:

@@ -62,7 +62,7 @@ def test_sentences_say_times_and_epochs() -> None:
         "plot the loss since step 1.5k": {"metrics": ("loss",), "first_step": 1500},
         "plot the loss of the last 3 runs": {"metrics": ("loss",)},
         "plot the first 4 metrics": {},
-        "plot the last 200 rounds": {},
+        "plot the last 200 rounds": {"newest": 200},
     }.items():
         assert (intent_of(said), chart_arguments(said)) == ("run_chart", wanted), said
 
