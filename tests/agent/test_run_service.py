@@ -233,8 +233,7 @@ async def test_a_redrawing_reads_windows_and_the_newest_rows_only(harness: Harne
             rows = tuple(MetricRow(step=100 * seq + n, at=1.0, values={"loss": 1 / seq}) for n in range(100))
             await brain.service.take([heard(harness, run, seq, Measured(rows=rows))])
             await brain.cards.refresh(run.id)
-        (panel,) = harness.charts.drawn[-1].panels
-        assert len(panel.series[0].x) == 300
+        await harness.until(lambda: len(harness.charts.drawn[-1].panels[0].series[0].x) == 300)
         await brain.service.take([heard(harness, run, 4, Ended(outcome=Outcome(state=RunState.FAILED)))])
         await harness.until(lambda: any("failed" in text for text in harness.adapter.texts()))
 
