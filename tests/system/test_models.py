@@ -178,7 +178,7 @@ async def test_a_model_plans_a_training(slack: SlackServer, server: ModelServer,
 async def test_no_secret_leaves_in_any_form(bot: Bot, yard: Yard, slack: SlackServer, server: ModelServer) -> None:
     look, run = Call("inspect_dataset", {"file": "keys.csv"}), {"file": "train.py", "data": ["keys.csv"]}
     start = Call("start_script", {**run, "secrets": ["HF_TOKEN"]})
-    server.script(Reply(calls=[look]), Reply(calls=[start]), Reply("It runs."))
+    server.script(Reply(calls=[look]), Reply(calls=[start]), Reply("It runs."), Reply("Nothing to add."))
     alice = slack.user("alice")
     files = [slack.file("train.py", canaries.PROGRAM.encode()), slack.file("keys.csv", canaries.DATA.encode())]
     asked = alice.mention(f"run it with the key {canaries.PASTED}", files=files)
@@ -187,6 +187,7 @@ async def test_no_secret_leaves_in_any_form(bot: Bot, yard: Yard, slack: SlackSe
     alice.click(card, "Approve")
     await seen(slack, asked.ts, "It runs.")
     await seen(slack, asked.ts, "failed", "RuntimeError")
+    await seen(slack, asked.ts, "Nothing to add.")  # the monitor asks about a failed run by itself, within seconds
     looks = ("run_logs", "run_script", "run_status", "run_attempts")
     server.script(Reply(calls=[Call(name, {}) for name in looks]), Reply("Its key is wrong."))
     alice.mention("why did it fail?", thread=asked.ts)
@@ -208,13 +209,13 @@ async def test_kill_9_of_the_bot_in_the_middle_of_an_answer(bot: Bot, slack: Sla
     await bot.kill()
     async with asyncio.timeout(HANG_S):
         await server.requests[0].gone.wait()  # the gateway died with its bot
-    server.script(*[Reply("A short story.")] * 2)  # on a slow machine the monitor asks about a failed run too
+    server.script(*[Reply("A short story.")] * 2)  # or one is tried again
     await bot.start()
     await seen(slack, asked.ts, "A short story.")
     await settled()
     shown = [message.shown for message in answers(slack, asked)]
     assert shown == ["A short story."], slack.transcript()
-    assert len(server.requests) in {2, 3, 4}  # or one is tried again
+    assert len(server.requests) in {2, 3}
 
 
 @pytest.mark.faults
