@@ -19,7 +19,7 @@ from bot.app import App
 from bot.console.adapter import ConsoleAdapter
 from bot.console.paint import near
 from bot.console.plain import PlainScreen
-from bot.processes import end_all_of
+from bot.ending import end_all_of
 from bot.settings import Settings
 
 HOST_S = 60.0

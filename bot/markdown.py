@@ -11,10 +11,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 Measure = Callable[[str], int]
 
@@ -108,7 +111,7 @@ def split(text: str, limit: int, measure: Measure = len) -> list[str]:
 
 def _items(text: str, limit: int, measure: Measure) -> list[_Item]:
     lines = text.split("\n")
-    tokens = _PARSER.parse(text)
+    tokens = _parser().parse(text)
     cuts = _cuts(tokens, len(lines))
     items: list[_Item] = []
     framed = _framed(tokens, lines, limit, measure)
@@ -126,15 +129,15 @@ def _items(text: str, limit: int, measure: Measure) -> list[_Item]:
     return items
 
 
-def _parser() -> MarkdownIt:
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - short texts need none, and a start has none
+
     # Only the blocks matter here: not parsing what stands inside the lines takes half the time.
     return MarkdownIt("commonmark").enable("table").disable(["html_block", "inline"])
 
 
-_PARSER = _parser()
-
-
-def _cuts(tokens: Sequence[Token], n_lines: int) -> list[int]:
+def _cuts(tokens: Sequence["Token"], n_lines: int) -> list[int]:
     """For every line, how bad a cut before it is."""
     cuts = [LINE] * n_lines
     after_heading = False
@@ -151,7 +154,7 @@ def _cuts(tokens: Sequence[Token], n_lines: int) -> list[int]:
 
 
 def _framed(
-    tokens: Sequence[Token],
+    tokens: Sequence["Token"],
     lines: Sequence[str],
     limit: int,
     measure: Measure,
@@ -176,7 +179,7 @@ def _framed(
     return found
 
 
-def _fence(token: Token, lines: Sequence[str]) -> list[_Item]:
+def _fence(token: "Token", lines: Sequence[str]) -> list[_Item]:
     start = token.map[0] if token.map else 0
     opener = lines[start]
     matched = CONTAINER.match(opener)

@@ -15,11 +15,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psutil
-
 log = logging.getLogger(__name__)
 STOP_S = 6.0  # enough for a task of the worker; one that is cut off is sent again
-END_S = 3.0  # what is ended for good needs no time to save anything
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LIVED_S = 60.0  # who lived that long is started again at once
 
@@ -114,28 +111,3 @@ def _wait_or_kill(child: "subprocess.Popen[bytes]") -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-
-
-def end_all_of(home: Path) -> list[int]:
-    """End every process that is not ours and whose environment names `home`, training runs included; their pids."""
-    me = psutil.Process()
-    ours = {me.pid, *(child.pid for child in me.children(recursive=True))}
-    marked = [process for process in psutil.process_iter() if process.pid not in ours and _is_of(process, home)]
-    for process in marked:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate()
-    _, left = psutil.wait_procs(marked, timeout=END_S)
-    for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(left, timeout=STOP_S)
-    return [process.pid for process in marked]
-
-
-def _is_of(process: psutil.Process, home: Path) -> bool:
-    try:
-        environment = process.environ()
-    except (psutil.Error, OSError):
-        return False
-    named = environment.get("TRAINYARD_HOME") == str(home)
-    return bool(named or environment.get("TRAINYARD_RUN_DIR", "").startswith(f"{home}{os.sep}"))

@@ -22,7 +22,6 @@ from tests.bench.progress import say
 from tests.bench.rows import Row, compared, median
 from worker.client.blobs import FolderBlobs
 from worker.client.keys import load_or_create, sign
-from worker.client.queue import host_queue
 from worker.client.redis_url import for_client
 from worker.engines.hosts.fleet import CeleryFleet
 
@@ -38,7 +37,7 @@ class NoopFleet(CeleryFleet):
     async def submit(self, order: LaunchOrder) -> None:
         """As the real one, but for the task's name."""
         key = await asyncio.to_thread(load_or_create, self._keys)
-        await self._publish("trainyard.noop", sign(order, key), queue=host_queue(order.host))
+        await self._publish("trainyard.noop", sign(order, key), host=order.host)
 
 
 def measure() -> Sequence[Row]:

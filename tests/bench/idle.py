@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.processes import end_all_of
+from bot.ending import end_all_of
 from tests.bench.processes import clean_environment, python
 from tests.bench.progress import say
 from tests.bench.rows import Row, alone

@@ -13,7 +13,7 @@ from agent.domain.runs import RunState
 from bot.app import App
 from bot.console.adapter import ConsoleAdapter
 from bot.console.plain import PlainScreen
-from bot.processes import end_all_of
+from bot.ending import end_all_of
 from bot.settings import Settings
 from tests.bench.progress import say
 from tests.bench.rows import Row, compared, median

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bot.processes import end_all_of
+from bot.ending import end_all_of
 from worker.client.redis_server import EmbeddedRedis
 
 REPO = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.processes import end_all_of
+from bot.ending import end_all_of
 from tests.bench.progress import say
 from tests.bench.rows import Row, compared, median
 from tests.bench.workspace import BARE, BOT, Workspace, connected_to

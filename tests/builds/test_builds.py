@@ -22,7 +22,7 @@ from agent.domain.tasks import TASKS, metric_label
 from bot.app import App
 from bot.console.adapter import ConsoleAdapter
 from bot.console.plain import PlainScreen
-from bot.processes import end_all_of
+from bot.ending import end_all_of
 from bot.settings import Settings
 from examples.task_data import EXAMPLES, FURTHER, Example
 from tests.recipes.folders import make_run

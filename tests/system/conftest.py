@@ -15,7 +15,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from bot.processes import end_all_of
+from bot.ending import end_all_of
 from tests.platforms.slack_server import SlackServer
 from tests.platforms.slack_world import Message
 from tests.system import canaries

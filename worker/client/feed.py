@@ -16,7 +16,7 @@ import redis
 from agent.domain.events import WorkerEvent
 from agent.wire import event_of
 from worker.client.connect import connect_async
-from worker.client.queue import PREFIX
+from worker.client.redis_url import PREFIX
 
 _STREAMS = f"{PREFIX}ev:"
 _ACKED = f"{PREFIX}acked"

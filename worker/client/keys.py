@@ -10,17 +10,19 @@ import hmac
 import os
 import secrets
 from pathlib import Path
-from typing import TypeVar
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.domain.orders import FetchOrder, InspectOrder, LaunchOrder, LookOrder, PredictOrder, SignedOrder, StopOrder
 from agent.wire import signed_bytes
 
+if TYPE_CHECKING:  # loaded with the first key: a start needs none
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-def load_or_create(folder: Path) -> Ed25519PrivateKey:
+
+def load_or_create(folder: Path) -> "Ed25519PrivateKey":
     """The private key `folder/launch.key`, made at first use with `launch.pub`; safe from many processes at once."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - see above
+
     private = folder / "launch.key"
     if not private.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -38,7 +40,7 @@ def load_or_create(folder: Path) -> Ed25519PrivateKey:
 Order = TypeVar("Order", LaunchOrder, StopOrder, InspectOrder, PredictOrder, FetchOrder, LookOrder)
 
 
-def sign(order: Order, key: Ed25519PrivateKey) -> Order:
+def sign(order: Order, key: "Ed25519PrivateKey") -> Order:
     """The order with its signature."""
     return order.model_copy(update={"signature": key.sign(signed_bytes(order)).hex()})
 
@@ -49,6 +51,9 @@ def is_signed(order: SignedOrder, public: Path) -> bool:
     Raises:
         FileNotFoundError: there is no public key on this host.
     """
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - see above
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public.read_text()))
     try:
         key.verify(bytes.fromhex(order.signature), signed_bytes(order))

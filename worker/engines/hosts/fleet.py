@@ -1,23 +1,18 @@
 """Our GPU hosts over Celery, as an engine, their directory and a data service: sends orders, waits for short answers.
 
-Owns signing, publishing and waiting. Knows no database and no training code. A launch is a hint: the host finds the
+Owns signing and waiting for answers. Knows no database and no training code. A launch is a hint: the host finds the
 attempt by its fence before it starts one, so a repetition is harmless. Built by `worker.engines.hosts.parts`.
-Celery publishes in a thread, never on the event loop; answers are read with an asyncio client of its own.
+Tasks are sent by `publisher`; answers are read with an asyncio client of its own.
 """
 
 import asyncio
 import json
 import time
-import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from kombu import Queue
-from kombu.exceptions import OperationalError
 
 from agent.domain.datasets import DataReport
 from agent.domain.errors import Unavailable
@@ -45,14 +40,14 @@ from agent.wire import decode, encode
 from worker.client.answers import failed, opened
 from worker.client.connect import connect_async
 from worker.client.keys import Order, load_or_create, sign
-from worker.client.queue import PREFIX, control_queue, host_queue, make_app
-from worker.client.redis_url import shown
+from worker.client.redis_url import PREFIX, shown
+from worker.engines.hosts.publisher import EXPIRES_S, Publisher
 from worker.engines.own import OwnMachines
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 HOST_KEY, SEEN_KEY = f"{PREFIX}host:", f"{PREFIX}seen:"
-_PUBLISH_LIMIT_S = 5.5  # a little more than the socket's own limit
-_PUBLISHERS = 4
-_EXPIRES_S = 60
 _POLL_S = (0.02, 0.25)
 _FETCH_S = 630.0  # a download, and making one file of it
 _LOOK_S = 5.0  # a host's word about an attempt
@@ -89,24 +84,21 @@ class CeleryFleet(OwnMachines):
         self._keys = keys
         self._key: Ed25519PrivateKey | None = None
         self._no_host_s, self._inspect_s, self._predict_s = no_host_s, inspect_s, predict_s
-        self._app = make_app("trainyard-client", redis_url)
+        self._publisher = Publisher(redis_url)
         self._redis = connect_async(redis_url)
-        # Of its own: publishers that hang on a dead Redis must not use up the threads that others need.
-        self._publishers = ThreadPoolExecutor(_PUBLISHERS, thread_name_prefix="publish")
 
     async def close(self) -> None:
         """Close the connections."""
         await self._redis.aclose()
-        self._publishers.shutdown(wait=False, cancel_futures=True)
-        await asyncio.to_thread(self._app.close)
+        await self._publisher.close()
 
     async def submit(self, order: LaunchOrder) -> None:
         """Sign and send a hint to start an attempt; harmless when repeated. Raises `Unavailable`."""
-        await self._publish("trainyard.launch", await self._signed(order), queue=host_queue(order.host))
+        await self._publish("trainyard.launch", await self._signed(order), host=order.host)
 
     async def cancel(self, order: StopOrder, *, host: str) -> None:
         """Sign and send a hint to end an attempt; harmless when repeated. Raises `Unavailable`."""
-        await self._publish("trainyard.stop", await self._signed(order), queue=host_queue(host))
+        await self._publish("trainyard.stop", await self._signed(order), host=host)
 
     async def status(self, label: AttemptLabel) -> AttemptStatus | None:
         """What the attempt's host knows of it. Raises `Unavailable`."""
@@ -118,7 +110,7 @@ class CeleryFleet(OwnMachines):
 
     async def _look(self, label: AttemptLabel, log_after: int = 0) -> Looked:
         order = LookOrder(label=label, log_after=log_after)
-        return await self._ask("trainyard.look", order, Looked, limit_s=_LOOK_S, queue=host_queue(label.host))
+        return await self._ask("trainyard.look", order, Looked, limit_s=_LOOK_S, host=label.host)
 
     async def hosts(self) -> Sequence[HostInfo]:
         """Hosts whose last word is under 60 s old, by name. Raises `Unavailable`."""
@@ -152,13 +144,12 @@ class CeleryFleet(OwnMachines):
     async def inspect(self, order: InspectOrder) -> DataReport:
         """Audit a data file on any host. Raises `BadData`, `Unavailable`."""
         await self._wait_for_a_host()
-        return await self._ask("trainyard.inspect", order, DataReport, limit_s=self._inspect_s, queue=control_queue())
+        return await self._ask("trainyard.inspect", order, DataReport, limit_s=self._inspect_s)
 
     async def predict(self, order: PredictOrder) -> Predictions:
         """Predict on the host that keeps the model up, else on any. Raises `BadData`, `Unavailable`."""
         await self._wait_for_a_host()
-        queue = host_queue(order.host) if order.host else control_queue()
-        return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s, queue=queue)
+        return await self._ask("trainyard.predict", order, Predictions, limit_s=self._predict_s, host=order.host)
 
     async def fetch_data(self, order: FetchOrder) -> Fetched:
         """Fetch data on any host, or on the one whose disk is meant. Raises as the host says, and `Unavailable`."""
@@ -166,18 +157,16 @@ class CeleryFleet(OwnMachines):
         host = order.source.host if isinstance(order.source, PathSource) else ""
         if host and host not in {info.host for info in await self.hosts()}:
             raise Unavailable(f"There is no host `{host}` now. `cluster info` lists them.")
-        queue = host_queue(host) if host else control_queue()
-        return await self._ask("trainyard.fetch", order, Fetched, limit_s=_FETCH_S, queue=queue)
+        return await self._ask("trainyard.fetch", order, Fetched, limit_s=_FETCH_S, host=host)
 
     async def _signed(self, order: Order) -> Order:
         if self._key is None:
             self._key = await asyncio.to_thread(load_or_create, self._keys)
         return sign(order, self._key)
 
-    async def _ask(self, task: str, order: Order, answer: type[V], *, limit_s: float, queue: Queue) -> V:
-        signed = await self._signed(order)
-        task_id = await self._publish(task, signed, queue=queue, answered=True, expires_s=limit_s)
-        return opened(await self._wait(task_id, limit_s), answer)
+    async def _ask(self, task: str, order: Order, answer: type[V], *, limit_s: float, host: str = "") -> V:
+        key = await self._publish(task, await self._signed(order), host=host, answered=True, expires_s=limit_s)
+        return opened(await self._wait(key, limit_s), answer)
 
     async def _wait_for_a_host(self) -> None:
         """Fail soon when nobody is there, instead of waiting for the whole limit; one of our own is waited for."""
@@ -188,34 +177,15 @@ class CeleryFleet(OwnMachines):
             await asyncio.sleep(_POLL_S[1])
 
     async def _publish(
-        self,
-        task: str,
-        order: Value,
-        *,
-        queue: Queue,
-        answered: bool = False,
-        expires_s: float = _EXPIRES_S,
+        self, task: str, order: Value, *, host: str, answered: bool = False, expires_s: float = EXPIRES_S
     ) -> str:
-        task_id = uuid.uuid4().hex
-
-        def send() -> None:
-            self._app.send_task(
-                task,
-                args=[encode(order).decode()],
-                queue=queue,
-                task_id=task_id,
-                expires=expires_s,
-                ignore_result=not answered,
-            )
-
+        body = encode(order).decode()
         try:
-            await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._publishers, send), _PUBLISH_LIMIT_S)
-        except (OperationalError, redis.RedisError, OSError, TimeoutError) as error:
+            return await self._publisher.send(task, body, host=host, answered=answered, expires_s=expires_s)
+        except (redis.RedisError, OSError, TimeoutError) as error:
             raise self._unreachable() from error
-        return task_id
 
-    async def _wait(self, task_id: str, limit_s: float) -> dict[str, Any]:
-        key = self._app.backend.get_key_for_task(task_id)
+    async def _wait(self, key: str, limit_s: float) -> dict[str, Any]:
         end = time.monotonic() + limit_s
         pause_s = _POLL_S[0]
         while time.monotonic() < end:
