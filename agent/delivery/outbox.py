@@ -21,6 +21,7 @@ from agent.stores import Outbox, Post, PostState
 log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
+FORGOTTEN_S = 3600.0  # the trouble of a message that nobody has tried for so long; a try may take minutes
 PASSED_FROM_S = 4.0  # a message that waits so long between two tries (from the fourth on) lets others pass
 GONE_S = 60.0  # a message that is not there is not looked for again so long, unless the news are urgent
 NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the thread
@@ -228,7 +229,7 @@ class OutboxDelivery:
     def _in_trouble(self, key: str, told_s: float = 0.0) -> _Trouble:
         """Note a try in vain; the trouble of messages that nobody has tried for a while is forgotten."""
         now_s = _now_s()
-        self._troubles = {of: it for of, it in self._troubles.items() if it.until_s > now_s - LONGEST_WAIT_S}
+        self._troubles = {of: it for of, it in self._troubles.items() if it.until_s > now_s - FORGOTTEN_S}
         trouble = self._troubles.setdefault(key, _Trouble())
         trouble.again(now_s, told_s)
         return trouble

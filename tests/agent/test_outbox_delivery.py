@@ -233,20 +233,36 @@ async def test_after_an_outage_everything_comes_in_its_order(
     await shown(adapter, *names)
 
 
-async def test_time_that_passes_while_one_waits_lets_no_later_message_pass(
-    delivery: OutboxDelivery, adapter: ChatAdapter, monkeypatch: pytest.MonkeyPatch
+class Outage:
+    """The platform fails until the last message was tried often: it works again between two looks, for all."""
+
+    def __init__(self, last: str, *, of: list[tuple[str, str]], try_s: float) -> None:
+        """Each try takes `try_s` on the clock that `now_s` is read from."""
+        self._last, self._tried, self._try_s = ("post", last), of, try_s
+        self.over, self.later_s = False, 0.0
+
+    def trouble(self, _kind: str, _text: str) -> AppError | None:
+        if self.over:
+            return None
+        self.later_s += self._try_s
+        self.over = self._tried.count(self._last) > module.MOST_TRIES
+        return Unavailable("Slack cannot be reached.")
+
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time() + self.later_s
+
+
+@pytest.mark.parametrize(("try_s", "look_s"), [(0.0, 0.01), (0.2, 0.0)])  # of 0.1 s between two tries at most
+async def test_what_fails_together_comes_in_its_order_however_long_a_try_takes(
+    delivery: OutboxDelivery, adapter: ChatAdapter, monkeypatch: pytest.MonkeyPatch, try_s: float, look_s: float
 ) -> None:
-    adapter.trouble = lambda _kind, _text: Unavailable("Slack cannot be reached.")
     names = [f"message {number}" for number in range(8)]
+    outage, asked = Outage(names[-1], of=adapter.tried, try_s=try_s), itertools.count()
+    adapter.trouble = outage.trouble
+    monkeypatch.setattr(module, "_now_s", lambda: outage.now_s() + look_s * (next(asked) if outage.over else 0))
     for name in names:
         await put(delivery, name, name)
-    async with asyncio.timeout(10):
-        while adapter.tried.count(("post", names[-1])) <= module.MOST_TRIES:
-            await asyncio.sleep(0.01)
-    asked = itertools.count()
-    monkeypatch.setattr(module, "_now_s", lambda: asyncio.get_running_loop().time() + 0.01 * next(asked))
-    adapter.trouble = lambda _kind, _text: None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while len(adapter.texts()) < len(names):
             delivery.wake(THREAD.key)  # so that one looks also just before the first one's time
             await asyncio.sleep(0.001)
