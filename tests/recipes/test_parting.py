@@ -146,6 +146,16 @@ def test_a_row_is_not_measured_that_has_been_learned(make: Make, tmp_path: Path)
     assert not set(inputs_of(fit)) & set(inputs_of(held))
 
 
+@pytest.mark.parametrize("kind", ["group", "time"])
+def test_a_column_that_is_left_out_may_still_part_the_rows(make: Make, kind: str) -> None:
+    column = {"group": "patient_id", "time": "day"}[kind]
+    train, test, run = parts(make, visits(), split={"kind": kind, "column": column}, drop_columns=[column, "part"])
+    assert not {column, "part"} & {*train[0], *test[0]}
+    ages = [{row["age"].split(".")[0] for row in rows} for rows in (train, test)]  # one a patient
+    assert kind == "time" or not ages[0] & ages[1]
+    assert run.train_here() == 0
+
+
 def split_again(run: RunFolder, train: list[dict[str, str]]) -> list[list[dict[str, str]]]:
     """The training rows as a training parts them."""
     found = read_holdout(read_job(run.dir)).split([row["ill"] for row in train], frac=0.2, seed=3, classes=True)

@@ -52,18 +52,17 @@ def split_table(job: Job, sealed_dir: Path, rules: Rules, *, keep_source: bool =
 
 def _split(job: Job, source: Path, sealed_dir: Path, rules: Rules) -> dict[str, Any]:
     """Write the parts; what `split.json` keeps of them."""
-    table = read_table(source, name=job.dataset_name, most_cells=MOST_CELLS)
-    whole = table.names
-    for said in drawn_words(table.rows, table.drawn_from or table.rows):
+    whole = read_table(source, name=job.dataset_name, most_cells=MOST_CELLS)
+    for said in drawn_words(whole.rows, whole.drawn_from or whole.rows):
         print(said)
-    table, target, text = usable(table, job, rules)
-    if "row_id" in whole and "row_id" not in (*table.names, *job.drop_columns):
+    table, target, text = usable(whole, job, rules)
+    if "row_id" in whole.columns and "row_id" not in (*table.names, *job.drop_columns):
         print("The column row_id is left out: the split numbers its rows under this name.")
     way = parting.asked_way(table, job)
     strata = rules.strata([cell.strip() for cell in table.columns[target]])
     together = _together(source, table, target, text, rules)
     parts = parting.part(job, way, table.columns[way.column] if way.column else [], strata, together)
-    if way.kind in {parting.GIVEN, parting.GROUP}:
+    if way.kind in {parting.GIVEN, parting.GROUP} or way.column in _dropped(whole, job):
         table = parting.without(table, way.column)
     if rules.lay is not None:
         sealed_dir.mkdir(parents=True, exist_ok=True)
@@ -131,8 +130,11 @@ def _refuse(problems: list[str]) -> None:
 
 
 def _without(table: Table, job: Job, target: str) -> Table:
-    """The table without the columns to drop and without a `row_id` of its own, which is our name."""
-    dropped = {find_column(table, name, role="") for name in job.drop_columns}
+    """The table without the columns to drop and without a `row_id` of its own, which is our name.
+
+    A column that the rows are split by stays until they are, whether or not it is learned from.
+    """
+    dropped = _dropped(table, job)
     if target in dropped:
         raise BadData(f"“{target}” is the target; it cannot be dropped.")
     if "row_id" in table.columns and target != "row_id":
@@ -140,7 +142,14 @@ def _without(table: Table, job: Job, target: str) -> Table:
     names = [name for name in table.names if name not in dropped]
     if names == [target]:
         raise BadData(f"No column is left to predict “{target}” from.")
-    return replace(table, names=names, columns={name: table.columns[name] for name in names})
+    way = parting.asked_way(table, job).column
+    kept = [name for name in table.names if name in names or name == way]
+    return replace(table, names=kept, columns={name: table.columns[name] for name in kept})
+
+
+def _dropped(table: Table, job: Job) -> set[str]:
+    """The columns that a request leaves out, as the table has them."""
+    return {find_column(table, name, role="") for name in job.drop_columns}
 
 
 def _text_column(table: Table, job: Job, target: str, rules: Rules) -> str:
