@@ -13,12 +13,11 @@ from agent.domain.content import Button, Card, Content
 from agent.domain.errors import Conflict, NotAllowed
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Clicked, Person, Thread
-from agent.domain.questions import QUESTION_KEY, Question
+from agent.domain.questions import ANSWER, QUESTION_KEY, Question, typed
 from agent.ports import AttachedFile, Clock, ModelMessage, Role, ToolCall
 from agent.stores import Conversations, InboxItem, Questions, Turn
 from agent.tools.tool import Result
 
-ANSWER = "answer"  # the action of its buttons
 NOBODY = "Nobody answered in time."
 
 
@@ -71,8 +70,13 @@ class QuestionService:
         return next((question for question in asked if question.person.key == person.key), None)
 
     async def answer(self, item: InboxItem, question: Question, words: str, files: Sequence[AttachedFile]) -> Turn:
-        """Take an answer; the turn that goes on. Raises `Conflict` where there was one before."""
+        """Take an answer, in words or the number of a choice; the turn that goes on.
+
+        Raises:
+            Conflict: there was an answer before.
+        """
         person = item.inbound.person
+        words = _choice(question, words) or words
         text = json.dumps({"text": f"{person.shown} answered: {words}"}, ensure_ascii=False)
         said = ModelMessage(Role.TOOL, text, call_id=question.call_id, steers=person.key, files=tuple(files))
         turn = await self._close(question, said, f"{person.shown}: {words}", item_id=item.id)
@@ -117,6 +121,12 @@ class QuestionService:
             return None
         self._delivery.wake(question.thread.key)
         return await self._conversations.turn(question.turn_id)
+
+
+def _choice(question: Question, words: str) -> str | None:
+    """The choice that these words name, if they name one."""
+    named = dict(zip(typed(question.choices), question.choices, strict=True))
+    return named.get(words.strip().removesuffix("."))
 
 
 def _closed(question: Question, shown: str) -> Content:

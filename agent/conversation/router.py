@@ -20,7 +20,7 @@ from agent.conversation.decisions import CLICKS, Decisions
 from agent.conversation.going_on import CONTINUE, LEAVE, answered_once, take_answer
 from agent.conversation.items import item_id, said_in, typed_in, was_away, whisper_for
 from agent.conversation.loop import TurnLoop
-from agent.conversation.questions import ANSWER, QuestionService
+from agent.conversation.questions import QuestionService
 from agent.conversation.redacted import redacted
 from agent.conversation.replies import Replies
 from agent.conversation.signs import Signs
@@ -31,6 +31,7 @@ from agent.domain.errors import AppError, BadRequest, Conflict, NotAllowed
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Clicked, Commanded, Inbound, Noticed, Said, Thread
 from agent.domain.policy import Right
+from agent.domain.questions import ANSWER
 from agent.ports import Blobs, ChatAdapter, Clock, ModelMessage, Role
 from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher

@@ -18,7 +18,20 @@ from rich.text import Text
 
 from agent.commands.registry import command_of
 from agent.commands.typed import words_of
-from agent.domain.content import ALWAYS, CHANGE, REJECT_BECAUSE, Card, Choice, Content, Document, Menu, Table, Tone
+from agent.domain.content import (
+    ALWAYS,
+    CHANGE,
+    REJECT_BECAUSE,
+    Button,
+    Card,
+    Choice,
+    Content,
+    Document,
+    Menu,
+    Table,
+    Tone,
+)
+from agent.domain.questions import ANSWER, typed
 from bot.documents import size
 from bot.markdown import without_traps
 from bot.menus import name_of, shortened
@@ -74,7 +87,8 @@ def card_panel(card: Card) -> Panel:
         parts.append(Text(f"chart: {near(Path(card.picture.path))}", style="bold", no_wrap=True, overflow="fold"))
     parts.extend(_menu(menu) for menu in card.menus if menu.choices)
     if card.buttons:
-        names = "   ".join(f"[{button.label}]" for button in card.buttons)
+        answers = _answers(card)
+        names = "   ".join(f"[{_label(button, answers)}]" for button in card.buttons)
         parts.append(Text(f"{names}   (type {_typed(card)})", style="bold"))
     if card.footer:
         parts.append(Text(card.footer, style="dim"))
@@ -119,12 +133,26 @@ def _bar(share: float, cells: int) -> str:
     return "█" * full + "░" * (cells - full)
 
 
+def _answers(card: Card) -> dict[Button, str]:
+    """What is typed for the choices of a question."""
+    choices = [button for button in card.buttons if button.action == ANSWER]
+    return dict(zip(choices, typed([button.label for button in choices]), strict=True))
+
+
+def _label(button: Button, answers: dict[Button, str]) -> str:
+    name = answers.get(button, button.label)
+    return button.label if name == button.label else f"{name}: {button.label}"
+
+
 def _typed(card: Card) -> str:
-    words = []
+    words, answers = [], _answers(card)
     for button in card.buttons:
         subject = button.subject.replace(".", " ") if button.action == "results" else button.subject
         if button.action in _WORDS:
             words.append(_WORDS[button.action])
+            continue
+        if button in answers:
+            words.append(answers[button])
             continue
         plain = card.kind == "approval" and button.action in {"approve", "reject"}
         words.append(button.action if plain else f"{button.action} {subject}")

@@ -5,6 +5,8 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from agent.domain.content import Card
 from agent.domain.policy import Effect
 from agent.ports import ModelReply, Role, ToolCall
@@ -122,6 +124,26 @@ async def test_words_of_who_was_asked_are_an_answer_and_those_of_others_are_not(
     told = [message.text for message in model.asked[2] if message.role is Role.TOOL]
     assert told == ['{"text": "alice answered: no"}']
     assert question_of(harness).footer == "alice: no"
+
+
+@pytest.mark.parametrize(
+    ("choices", "words", "answer"),
+    [
+        (["age", "health"], "2", "health"),
+        (["age", "health"], " 1. ", "age"),
+        (["age", "health"], "3", "3"),
+        (["10", "20", "30"], "3", "3"),  # may be meant as it is said
+        (["2 hours", "1 hour"], "2 hours", "2 hours"),
+    ],
+)
+async def test_a_choice_is_named_by_its_number(harness: Harness, choices: list[str], words: str, answer: str) -> None:
+    harness.model = model = ScriptedModel(call("ask_user", {**ASKS, "choices": choices}), ModelReply("Well.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train something"))
+        await asked(harness)
+        await brain.router.accept(said(words, person=ALICE, mentions_bot=False))
+        await harness.until(lambda: "Well." in harness.adapter.texts())
+    assert [m.text for m in model.asked[1] if m.role is Role.TOOL] == [f'{{"text": "alice answered: {answer}"}}']
 
 
 async def test_a_question_that_nobody_answers_expires_and_the_turn_goes_on(harness: Harness) -> None:
