@@ -105,7 +105,7 @@ async def test_a_clone_takes_other_arguments_and_no_settings(harness: Harness) -
         await brain.router.accept(clicked(card_of(await stage.asked()).buttons[0]))
         await harness.until(lambda: bool(harness.fleet.launched))
         run = harness.fleet.launched[0].run
-        assert "had no option for `seeds`" in await stage.tells(f"clone {run} seeds=2")
+        assert "has no option for `seeds`; its options are" in await stage.tells(f"clone {run} seeds=2")
         await brain.router.accept(said(f'clone {run} args="--lr 0.2" hours=3'))
         await harness.until(lambda: any(card.title.startswith("Train ") for card in cards(harness)))
         asked = harness.adapter.shown[-1]
@@ -141,6 +141,23 @@ async def test_a_setting_is_the_option_that_the_program_had(harness: Harness) ->
         await brain.router.accept(said(f"clone {harness.fleet.launched[0].run} lr=0.2"))
         await harness.until(lambda: any(card.title.startswith("Train ") for card in cards(harness)))
         assert facts(harness.adapter.shown[-1])["Arguments"] == "--lr 0.2 --epochs 3"
+
+
+async def test_settings_in_words_become_options_that_the_program_has(harness: Harness) -> None:
+    program = 'import argparse\np = argparse.ArgumentParser()\np.add_argument("--lr")\np.add_argument("--steps")\n'
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        files = attach(harness.folder, train__py=program)
+        await brain.router.accept(said("run this with a learning rate of 0.3 for 100 steps", files=files))
+        assert facts(await stage.asked())["Arguments"] == "--lr 0.3 --steps 100"
+        await brain.router.accept(clicked(card_of(harness.adapter.shown[-1]).buttons[0]))
+        await harness.until(lambda: bool(harness.fleet.launched))
+        run = harness.fleet.launched[0].run
+        told = await stage.tells(f"clone {run} batch_size=64")
+        assert "has no option for `batch_size`; its options are `--lr`, `--steps`." in told
+        await brain.router.accept(said(f"clone {run} lr=0.2"))
+        await harness.until(lambda: any(card.title.startswith("Train ") for card in cards(harness)))
+        assert facts(harness.adapter.shown[-1])["Arguments"] == "--lr 0.2 --steps 100"
 
 
 async def test_a_clone_takes_other_data_requirements_and_variables(harness: Harness) -> None:
@@ -187,9 +204,8 @@ async def test_what_the_planner_makes_of_programs() -> None:
     (call,) = (await reply_to("update r-abc123 with this script", "train.py")).calls
     assert call.name == "update_script"
     assert (await reply_to("", "train.py")).text.startswith("Shall I run `train.py`?")
-    told = await reply_to("run train.py with learning rate 0.1")
-    assert "cannot set learning_rate" in told.text
-    assert told.calls == ()
+    (call,) = (await reply_to("run train.py with learning rate 0.1 --name x")).calls
+    assert call.arguments == '{"file": "train.py", "arguments": "--name x", "settings": {"learning_rate": 0.1}}'
 
 
 def test_the_words_of_the_command() -> None:

@@ -89,11 +89,6 @@ def _with_program(asked: Request, program: str, run_id: str | None, messages: Se
     line = _COMMAND_LINE.search(words)
     rest = words[: line.start()] + words[line.end() :] if line else words
     said = changes_in(without_environment(rest)) | reach_said(rest)
-    if settings := said.get("settings"):
-        return say(
-            f"`{program}` is your own program, so I cannot set {', '.join(settings)} in it. Give it a command line: "
-            f"“run {program} --{next(iter(settings)).replace('_', '-')} …”."
-        )
     beside = [name for name in asked.files if name not in asked.programs]
     beside += [name for name in DATA_FILE.findall(words) if name not in beside]
     return call(
@@ -102,6 +97,7 @@ def _with_program(asked: Request, program: str, run_id: str | None, messages: Se
         data=tuple(name for name in beside if name != REQUIREMENTS),
         requirements=REQUIREMENTS if REQUIREMENTS in beside else None,
         arguments=line.group().strip() if line else None,
+        settings=said.get("settings"),
         environment=environment_in(words[: line.start()] if line else words),
         secrets=secrets_in(words),
         priority=soon_in(rest),

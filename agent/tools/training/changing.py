@@ -215,7 +215,7 @@ class Changing:
             if (value := getattr(asked, name)) is not None:
                 changes[name] = value
         if before.script is not None:
-            changes["script"] = await self._program(caller, before.script, asked)
+            changes["script"] = await self._program(caller, before, before.script, asked)
         else:
             changes |= await self._recipe(caller, before, asked)
         spec = before.model_copy(update=changes)
@@ -233,13 +233,14 @@ class Changing:
         spec = RunSpec.model_validate(spec.model_dump() | {"host": host.host, "sandbox": host.sandbox})
         return await self._checked(placed.priced(spec), host), host
 
-    async def _program(self, caller: Caller, before: Script, asked: CloneArguments) -> Script:
+    async def _program(self, caller: Caller, spec: RunSpec, before: Script, asked: CloneArguments) -> Script:
         """Somebody's own program with what it is given otherwise. Raises `BadRequest`, `NotFound`."""
         session_id, changes = caller.session_id, dict[str, object]()
         settings = {name: value for name, value in asked.settings.items() if value is not None}
-        changes["arguments"] = with_settings(before, settings)
+        program = await self._bundles.read(spec.bundle_sha256, spec.entry) if settings else ""
+        changes["arguments"] = with_settings(before, settings, program)
         if asked.arguments is not None:
-            changes["arguments"] = with_options(with_settings(before, settings), arguments_of(asked.arguments))
+            changes["arguments"] = with_options(with_settings(before, settings, program), arguments_of(asked.arguments))
         if asked.environment is not None:
             changes["environment"] = before.environment | environment_in(asked.environment)
         names = (asked.file,) if asked.file else asked.data

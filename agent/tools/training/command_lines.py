@@ -2,13 +2,15 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from agent.domain.errors import BadRequest
 from agent.domain.runs import Script
 
+_NAMED = re.compile(r"""["'](--?[A-Za-z][\w-]*)["']""")
+_MOST_NAMED = 12
 _OPTION = re.compile(r"--?[A-Za-z]")  # no negative number
 SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
     "lr": "learning_rate",
@@ -28,23 +30,37 @@ def arguments_of(line: str) -> tuple[str, ...]:
         raise BadRequest(f"I cannot read the arguments `{line[:100]}`: {error}.") from None
 
 
-def with_settings(before: Script, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Its command line with settings as the options that it had: `learning_rate` is `--learning-rate`, `--lr` or alike.
+def options_in(program: str) -> frozenset[str]:
+    """The options that the text of a program names, as `--lr` in `add_argument("--lr")`."""
+    return frozenset(_NAMED.findall(program))
 
-    Raises `BadRequest`: it had no such option.
+
+def with_settings(before: Script, settings: Mapping[str, JsonValue], program: str = "") -> tuple[str, ...]:
+    """Its command line with settings as the options that it has: `learning_rate` is `--learning-rate`, `--lr` or alike.
+
+    An option stands in the command line, or in the text of the program. Raises `BadRequest`: it has no such option.
     """
     line, had = before.arguments, {name for name, _ in _by_option(before.arguments)}
+    known = options_in(program)
     for name, value in settings.items():
-        names = [name, *(short for short, long in SHORT_NAMES.items() if long == name)]
+        whole = SHORT_NAMES.get(name, name)
+        names = dict.fromkeys((name, whole, *(short for short, long in SHORT_NAMES.items() if long == whole)))
         spelled = [word for one in names for word in (one, one.replace("_", "-"))]
-        option = next((option for word in spelled for option in (f"--{word}", f"-{word}") if option in had), None)
+        options = [option for word in spelled for option in (f"--{word}", f"-{word}")]
+        option = next((option for has in (had, known) for option in options if option in has), None)
         if option is None:
             raise BadRequest(
-                f"`{before.name}` is somebody's own program, and its command line had no option for `{name}`. Give it "
-                'other arguments, such as `args="--lr 0.1"`, or change it with `update`.'
+                f"`{before.name}` is somebody's own program, and has no option for `{name}`"
+                f"{_those(had | known)}. Give it its command line as it is, such as “run {before.name} --lr 0.1”, or "
+                "change the program."
             )
         line = with_options(line, (option, str(value)))
     return line
+
+
+def _those(options: Collection[str]) -> str:
+    named = ", ".join(f"`{option}`" for option in sorted(options)[:_MOST_NAMED])
+    return f"; its options are {named}{' and more' if len(options) > _MOST_NAMED else ''}" if named else ""
 
 
 def with_options(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from agent.tools.finding import LOOKED_AT, of_thread
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.attached import data_named, requirements_named
 from agent.tools.training.change_cards import program_facts
-from agent.tools.training.command_lines import arguments_of
+from agent.tools.training.command_lines import arguments_of, with_settings
 from agent.tools.training.launching import cost_of, start
 from agent.tools.training.placing import place
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in, secrets_in
@@ -38,6 +38,9 @@ class OwnScriptArguments(Arguments):
     entry: str | None = Field(None, description="The program within a zip, such as train.py.")
     data: tuple[str, ...] = Field((), description="Names of attached files that it reads, as data/NAME.")
     arguments: str = Field("", max_length=4000, description="Its command line, such as --lr 0.1 --epochs 3.")
+    settings: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Settings in words, such as learning_rate, for which it has options."
+    )
     environment: dict[str, str] = Field(default_factory=dict, description="Environment variables for it; no secrets.")
     requirements: str | None = Field(None, description="Name of an attached requirements.txt, if there is one.")
     max_hours: float = Field(1.0, gt=0.0, le=720.0)
@@ -132,17 +135,19 @@ class OwnScripts:
 
     async def _script(self, caller: Caller, asked: OwnScriptArguments) -> tuple[Script, dict[str, bytes]]:
         """The program with what it is given, and all files of its folder. Raises as `plan`."""
-        program = await self._data.program(caller.session_id, asked.file)
-        files = files_of(await self._blobs.get(program.sha256), program.name)
+        attached = await self._data.program(caller.session_id, asked.file)
+        files = files_of(await self._blobs.get(attached.sha256), attached.name)
         script = Script(
-            name=program.name,
-            entry=entry_of(files, asked.entry, program.name),
+            name=attached.name,
+            entry=entry_of(files, asked.entry, attached.name),
             arguments=arguments_of(asked.arguments),
             environment=environment_in(asked.environment),
             data=await data_named(self._data, caller.session_id, asked.data),
             requirements=await self._requirements(caller, asked, files),
         )
-        return script, files
+        program = files[script.entry].decode("utf-8", errors="replace")
+        arguments = with_settings(script, asked.settings, program)
+        return script.model_copy(update={"arguments": arguments}), files
 
     async def execute(self, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Create the approved run; a repetition with the same token finds it."""
