@@ -130,9 +130,12 @@ class TrainingRuntime:
         if self._stop_asked:  # under torchrun each process looks
             self._stop_if_wanted()
 
-    def log(self, text: str) -> None:
-        """Print one line, at once."""
-        self._guarded("stdout", lambda: print(text, flush=True))  # noqa: T201 - printing is the effect
+    def log(self, text: str | Mapping[str, Any], step: int | None = None) -> None:
+        """Print one line, at once. A mapping of numbers is kept as `log_metrics` does: other trackers have it so."""
+        if isinstance(text, Mapping):
+            values = {str(name): value for name, value in text.items()}
+            return self.log_metrics(**({"step": step} if step is not None else {}) | values)
+        return self._guarded("stdout", lambda: print(text, flush=True))  # noqa: T201 - printing is the effect
 
     # --- pictures: one file a name, shown in the chat while training runs; a later one replaces it. See `_show`.
 

@@ -133,7 +133,7 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
         case "train" | "yes":
             return look_first(asked, messages)
         case "again":
-            return program_again(asked, run_id) if ran_program(messages) else again(asked, messages)
+            return program_again(asked, messages, run_id) if ran_program(messages) else again(asked, messages)
         case "predict":
             return _predict(asked, messages, run_id)
         case "inspect_dataset":

@@ -208,6 +208,40 @@ async def test_what_the_planner_makes_of_programs() -> None:
     assert call.arguments == '{"file": "train.py", "arguments": "--name x", "settings": {"learning_rate": 0.1}}'
 
 
+async def again(words: str, **ran: object) -> ModelReply:
+    """What the planner makes of words after a program ran so, and once more with epochs=3."""
+    plans = ("start_script", {"file": "train.py", **ran}), ("clone_run", {"settings": {"epochs": 3}})
+    said = [ModelMessage(Role.USER, "run it", files=(AttachedFile("train.py", 900),))]
+    for number, (tool, arguments) in enumerate(plans):
+        planned = ToolCall(f"c{number}", tool, json.dumps(arguments))
+        ran_it = ModelMessage(Role.TOOL, '{"run": "r-abc123"}', call_id=planned.id)
+        said += [ModelMessage(Role.ASSISTANT, "", (planned,)), ran_it, ModelMessage(Role.USER, "and now?")]
+    said[-1] = ModelMessage(Role.USER, words)
+    (reply,) = [one async for one in OfflinePlanner().stream(said, []) if not isinstance(one, str)]
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ("run it again but with half the learning rate", {"learning_rate": 0.05}),
+        ("again with twice the epochs", {"epochs": 6}),
+        ("once more with a learning rate of 0.3", {"learning_rate": 0.3}),
+    ],
+)
+@pytest.mark.parametrize("ran", [{"arguments": "--lr 0.1"}, {"settings": {"learning_rate": 0.1}}])
+async def test_a_program_again_with_a_multiple_of_what_it_had(
+    words: str, settings: dict[str, float], ran: dict[str, object]
+) -> None:
+    (call,) = (await again(words, **ran)).calls
+    assert (call.name, json.loads(call.arguments)["settings"]) == ("clone_run", settings)
+
+
+async def test_a_multiple_of_what_nobody_said_is_asked_for() -> None:
+    told = await again("run it again with half the learning rate", arguments="--verbose")
+    assert (told.text.startswith("I do not know the learning rate that it had"), told.calls) == (True, ())
+
+
 def test_the_words_of_the_command() -> None:
     command = command_of("start")
     assert command is not None

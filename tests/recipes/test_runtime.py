@@ -156,6 +156,15 @@ def test_a_config_or_a_line_that_has_no_text_breaks_nothing(
     assert said.count("stdout cannot be written, training goes on") == 1
 
 
+def test_a_mapping_is_a_row_as_other_trackers_have_it(rt: TrainingRuntime, tmp_path: Path) -> None:
+    rt.log({"train/loss": 0.5})
+    rt.log({"train/loss": 0.4, 7: 1}, step=5)
+    rt.log({"train/loss": 0.3, "step": 9})
+    rt.finish()
+    steps = [(row["step"], row["values"]) for row in rows(tmp_path)]
+    assert steps == [(1, {"train/loss": 0.5}), (5, {"train/loss": 0.4, "7": 1}), (9, {"train/loss": 0.3})]
+
+
 def test_a_metric_may_have_any_name_but_step(rt: TrainingRuntime, tmp_path: Path) -> None:
     rt.log_metrics(1, **{"self": 1, "values": 2, "journal": 3})
     rt.log_metrics(step=2, **{"self": 1})

@@ -13,11 +13,13 @@ from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.runs import by_id, by_rank, by_settings, runs_in
 from agent.ports import ModelMessage, Role
+from agent.tools.training.command_lines import settings_of
 
 NEITHER, WITHOUT_IT = "something else", "go on without it"  # answers to questions of this planner
 NOT_READ, WHICH_TARGET, OF_WHICH = "I did not understand ", "Which column should I predict?", "Which run do you mean?"
 LEFT_OPEN = (NOT_READ, WHICH_TARGET, OF_WHICH)  # how the questions begin whose answer belongs to the request before
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
+_PROGRAMS = frozenset({"start_script", "clone_run"})
 _STARTS = frozenset({"start_training", "start_script"})
 
 
@@ -137,6 +139,17 @@ def plan_of(messages: Sequence[ModelMessage], run: str | None) -> dict[str, Any]
     calls = (call for said in reversed(messages) for call in said.calls if call.name == "start_training")
     of_run = (as_object(call.arguments) for call in calls if answers.get(call.id) == run)
     return (next(of_run, None) if run else None) or last_plan(messages)
+
+
+def program_settings(messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """The numbers that the newest program of somebody's own was given, under the names of settings."""
+    calls = [call for said in reversed(messages) for call in reversed(said.calls) if call.name in _PROGRAMS]
+    given = [as_object(call.arguments) for call in calls]
+    begun = next((number for number, call in enumerate(calls) if call.name == "start_script"), len(calls) - 1)
+    found: dict[str, Any] = {}
+    for one in reversed(given[: begun + 1]):  # a copy has what is not said of it
+        found |= settings_of(one.get("arguments") or "") | (one.get("settings") or {})
+    return found
 
 
 def ran_program(messages: Sequence[ModelMessage]) -> bool:

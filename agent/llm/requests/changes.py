@@ -1,6 +1,6 @@
 """What a run is to have otherwise than the one before it, as a person said it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.domain.errors import BadRequest
@@ -15,9 +15,17 @@ from agent.llm.slots.settings import held_out_in, weights_in
 from agent.ports import ModelMessage
 
 
-def changed(asked: str, messages: Sequence[ModelMessage]) -> dict[str, Any]:
-    """What a copy of a run is to have otherwise. Raises: BadRequest, where that is said without a number."""
-    known = plan_of(messages, next(iter(runs_in(asked)), None)).get("settings") or {}
+def plan_settings(asked: str, messages: Sequence[ModelMessage]) -> dict[str, Any]:
+    """The settings of the run that a request names, else of the newest plan."""
+    return plan_of(messages, next(iter(runs_in(asked)), None)).get("settings") or {}
+
+
+def changed(asked: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a copy of a run is to have otherwise; `known` are the settings that it has.
+
+    Raises:
+        BadRequest: that is said without a number.
+    """
     changes = changes_in(asked) | ({"test_frac": share} if (share := held_out_in(asked)) else {})
     if more := multiplied(asked, known) | weights_in(asked):
         changes["settings"] = changes.get("settings", {}) | more
@@ -26,7 +34,7 @@ def changed(asked: str, messages: Sequence[ModelMessage]) -> dict[str, Any]:
     return changes
 
 
-def multiplied(asked: str, known: dict[str, Any]) -> dict[str, float | int]:
+def multiplied(asked: str, known: Mapping[str, Any]) -> dict[str, float | int]:
     """Settings that are to be a multiple of what they were. Raises: BadRequest, where that is not known here."""
     found: dict[str, float | int] = {}
     for said, factor in factors_in(asked).items():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent.llm.requests.asked import columns_of
-from agent.llm.requests.changes import changed, place_in
+from agent.llm.requests.changes import changed, place_in, plan_settings
 from agent.llm.slots.actions import priority_in
 from agent.llm.slots.charts import chart_arguments, results_arguments
 from agent.llm.slots.files import file_named
@@ -73,7 +73,7 @@ def run_arguments(
         case "clone_run":
             return {
                 "run": run_id,
-                **changed(asked, messages),
+                **changed(asked, plan_settings(asked, messages)),
                 "file": file_named(asked),
                 "target": other_target(asked, columns_of(messages)),
                 "priority": soon_in(asked),

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from agent.llm.requests.asked import Request, last_plan, ran_program
+from agent.llm.requests.asked import Request, last_plan, program_settings, ran_program
+from agent.llm.requests.changes import changed
 from agent.llm.requests.meant import ONCE_MORE, wanted
 from agent.llm.requests.words import call, say
 from agent.llm.slots.changes import changes_in
@@ -56,7 +57,7 @@ def about_program(asked: Request, messages: Sequence[ModelMessage], run_id: str 
     program = program_in(asked)
     once_more = ONCE_MORE.search(asked.words) and not asked.files and ran_program(messages)
     if once_more and (program is not None or _COMMAND_LINE.search(asked.said)):
-        return program_again(asked, run_id)
+        return program_again(asked, messages, run_id)
     return None if program is None else _with_program(asked, program, run_id, messages)
 
 
@@ -118,8 +119,13 @@ def _is_to_run(asked: Request, messages: Sequence[ModelMessage]) -> bool:
     return bool(_RUN_IT.search(words) or how) or wanted(asked, messages) in _LIKE_RUNNING
 
 
-def program_again(asked: Request, run_id: str | None) -> ModelReply:
-    """The newest program once more, with other options: `--lr 2` as it is written, or settings in words."""
+def program_again(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
+    """The newest program once more, with other options: `--lr 2` as it is written, or settings in words.
+
+    Raises:
+        BadRequest: a setting is to be changed in words that say no number.
+    """
     line = _COMMAND_LINE.search(asked.said)
     words = asked.words if line is None else asked.words.replace(line.group(), " ")
-    return call("clone_run", run=run_id, arguments=line.group().strip() if line else None, **changes_in(words))
+    changes = changed(words, program_settings(messages))
+    return call("clone_run", run=run_id, arguments=line.group().strip() if line else None, **changes)

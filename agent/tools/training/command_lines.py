@@ -11,6 +11,7 @@ from agent.domain.runs import Script
 
 _NAMED = re.compile(r"""["'](--?[A-Za-z][\w-]*)["']""")
 _MOST_NAMED = 12
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _OPTION = re.compile(r"--?[A-Za-z]")  # no negative number
 SHORT_NAMES = {  # what people call settings; a changed one must replace the original's, not stand beside it
     "lr": "learning_rate",
@@ -76,6 +77,17 @@ def with_options(before: Sequence[str], given: Sequence[str]) -> tuple[str, ...]
     named = frozenset(new)
     line = [new.pop(name, []) if name in named else words for name, words in _by_option(before)]
     return tuple(word for words in (*line, *new.values()) for word in words)
+
+
+def settings_of(line: str) -> dict[str, int | float]:
+    """The numbers that a command line gives, under the names of settings: `--lr 0.1` is `learning_rate`."""
+    found: dict[str, int | float] = {}
+    for option, words in _by_option(line.split()):
+        name = option.lstrip("-").replace("-", "_")
+        value = " ".join(words).removeprefix(option).lstrip("= ")
+        if option and _NUMBER.fullmatch(value):
+            found[SHORT_NAMES.get(name, name)] = int(value) if value.isdecimal() else float(value)
+    return found
 
 
 def _by_option(words: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -6,7 +6,7 @@ network that is kept is trained once more with the best settings, in the same wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -101,8 +101,8 @@ class _Unseen(TrainingRuntime):
     def should_stop(self) -> bool:
         return self._of.should_stop
 
-    def log(self, text: str) -> None:
-        del text
+    def log(self, text: str | Mapping[str, Any], step: int | None = None) -> None:
+        del text, step
 
     def log_metrics(self, /, step: int | None = None, **values: Any) -> None:
         del step, values
