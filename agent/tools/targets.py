@@ -24,7 +24,8 @@ _NOT_USED = (
 # What follows the verb, up to where something else is asked for.
 _LEFT_OUT = re.compile(
     rf"(?<![^\W\u3400-\u9fff]){_NOT_USED}\s*([^.;!?\n。；！？]*?)"
-    r"(?=[.;!?\n。；！？，]|(?:,|\band\b|\bthen\b|\bbut\b)?\s*\b(?:to |then )?"
+    rf"(?=[.;!?\n。；！？，]|(?:,|\band\b|\bund\b|\bet\b|\by\b)?\s*(?<![^\W\u3400-\u9fff]){_NOT_USED}"
+    r"|(?:,|\band\b|\bthen\b|\bbut\b)?\s*\b(?:to |then )?"
     r"(?:predict|train|classify|regress|weg|aus"
     r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold"
     r"|(?:the |das |la |el )?(?:target|ziel|cible|objetivo)|with|for|at most|up to)\b|$)"
@@ -110,6 +111,17 @@ _INTO = re.compile(
 _EACH = re.compile(
     r"\b(?:per|by|each|every|for (?:each|every)|split|same|within|across|pro|je|par|chaque|por|cada)"
     r"\s+(?:the\s+)?$|[按每]个?\s*$",
+    re.IGNORECASE,
+)
+# What stands before the things that are told apart, in the plural: “which machines will fail” predicts no machine.
+_WHICH = re.compile(
+    r"(?:\b(?:which|welche[rn]?|quel(?:le)?s|cu[aá]les|qu[eé])(?: (?:of )?(?:the|our|my|these|der|des|de los))?\s+"
+    r"|哪些)$",
+    re.IGNORECASE,
+)
+_DO = re.compile(
+    r"\s+(?:will|would|are|were|might|may|could|can|should|do|did|have|had|get|go|need|werden|wird|sind|haben|könnten"
+    r"|vont|sont|ont|risquent|van|son|han|pueden)\b|(?:会|将|要|可能)",
     re.IGNORECASE,
 )
 # One thing in several languages, as columns and people call it.
@@ -316,10 +328,12 @@ def _only_named(names: Sequence[str], words: str) -> str | None:
 
 
 def _to_learn(name: str, words: str) -> re.Match[str] | None:
-    """Where a column is named that may be the target: it is not read, and parts no rows."""
+    """Where a column is named that may be the target: it is not read, parts no rows, and is not what is told apart."""
     at = _spoken(name, words)
     before = words[: at.start()] if at else ""
-    return None if _READ.search(before) or _EACH.search(before) else at
+    plural = at and at.group().lower().endswith("s") and not name.lower().endswith("s")
+    told_apart = at and plural and _WHICH.search(before) and _DO.match(words, at.end())
+    return None if told_apart or _READ.search(before) or _EACH.search(before) else at
 
 
 def _is_unwanted(name: str, words: str, names: Sequence[str] = ()) -> bool:

@@ -19,7 +19,7 @@ from agent.llm.slots.changes import settings_in
 from agent.llm.slots.models import choices_in
 from agent.llm.slots.settings import clusters_in, text_in
 from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
-from agent.tools.targets import target_in
+from agent.tools.targets import left_out, target_in
 from tests.agent.conftest import Harness
 from tests.agent.intents import intent_of
 from tests.agent.stage import Stage
@@ -845,6 +845,11 @@ async def test_what_a_text_is_classified_into_is_the_target() -> None:
     assert target_in("classify text into library", ["text", "library"]) == ("library", True)
     assert target_in("classify the texts by kind", ["texts", "kind"]) == ("kind", True)
     assert target_in("classify library", ["text", "library"]) == ("library", True)
+    machines = ["machine", "load_pct", "operator_note", "failed_within_30d"]
+    assert target_in("which machines will fail in the next month?", machines) == (None, False)  # told apart by it
+    assert target_in("which plans do people choose", ["plan", "age"]) == (None, False)
+    assert target_in("predict which plans people choose", ["plan", "age"]) == ("plan", True)
+    assert left_out("without the machine id, and don't use the note", machines) == ("machine", "operator_note")
 
 
 async def test_a_regression_of_images_is_one() -> None:
