@@ -732,6 +732,29 @@ async def test_an_amount_over_time_is_forecast_that_far_ahead(words: str, horizo
 
 
 @pytest.mark.parametrize(
+    ("words", "tool", "horizon"),
+    [
+        ("forecast the next two weeks", "predict", 14),
+        ("and for the next 3 days?", "predict", 3),
+        ("prognostiziere die nächsten 10 Tage", "predict", 10),
+        ("train it again for the next two weeks", "start_training", 14),
+    ],
+)
+async def test_a_model_of_series_forecasts_other_horizons(words: str, tool: str, horizon: int) -> None:
+    plans = ("inspect_dataset", {"file": "sales.csv"}), ("start_training", {"file": "sales.csv", "target": "units"})
+    said = [user("forecast units for 7 days")]
+    for number, ((name, arguments), found) in enumerate(
+        zip(plans, ({**SALES, "spacing": "day"}, {"run": "r-abc123"}), strict=True)
+    ):
+        made = ToolCall(f"c{number}", name, json.dumps(arguments))
+        said.append(ModelMessage(Role.ASSISTANT, "", (made,)))
+        said.append(ModelMessage(Role.TOOL, json.dumps(found), call_id=made.id))
+    (call,) = (await reply(*said, user(words))).calls
+    found = json.loads(call.arguments)
+    assert (call.name, found.get("horizon") or found["settings"]["horizon"]) == (tool, horizon)
+
+
+@pytest.mark.parametrize(
     ("words", "run"),
     [
         ("don't stop r-def456, stop r-abc123", "r-abc123"),

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from agent.llm.intents import Decision, decide
 from agent.llm.places import Place, states_settings
-from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program, started
+from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program, report_of, started
+from agent.llm.slots.horizons import ahead_in
 from agent.llm.slots.limits import place_said
 from agent.llm.slots.replacements import rewrites
 from agent.llm.slots.runs import runs_in
@@ -13,6 +14,7 @@ from agent.llm.slots.settings import WRITING, text_in
 from agent.ports import ModelMessage
 from agent.tools.targets import left_out, names_a_target, other_target, quoted_target, values_in
 
+SERIES = "time_series_forecasting"
 _TO_TRAIN = re.compile(
     r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n"
     r"|entr[eé]n"
@@ -34,6 +36,9 @@ _REPEATS = re.compile(
     r"|neu|refais\w*|relance\w*|recommence\w*|rep[ií]te\w*"
     r"|vuelve)\b|重新",
     re.IGNORECASE,
+)
+_ANEW = re.compile(
+    r"\b\w*(?:train|fit|build|model|modèl|horizon|entra[iî]n|entr[eé]n|baue?|bauen)\w*|训练|模型|重新", re.IGNORECASE
 )
 _TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
 
@@ -65,6 +70,8 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     before = last_plan(messages).get("target")
     if intent in (None, "inspect_dataset", "predict", "train") and WRITING.search(asked.words):
         return "train" if asked.files else "predict"
+    if intent in {"again", "train"} and _is_forecast(asked, messages):
+        return "predict"
     anew = names_a_target(asked.words) or quoted_target(asked.words)
     otherwise = not anew and bool(states_settings(asked.words) or place_said(asked.words))
     if intent == "train" and not asked.files and before and (otherwise or ONCE_MORE.search(asked.words)):
@@ -78,6 +85,13 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _is_forecast(asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether only a horizon is asked for, where a model of series was started: it forecasts any."""
+    task = last_plan(messages).get("task") or report_of(messages).get("suggested_task")
+    anew = asked.files or ONCE_MORE.search(asked.words) or _ANEW.search(asked.words)
+    return bool(task == SERIES and started(messages) and not anew and ahead_in(asked.words))
 
 
 def _names_other_data(asked: Request, messages: Sequence[ModelMessage]) -> bool:
