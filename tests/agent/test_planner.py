@@ -741,17 +741,34 @@ async def test_an_amount_over_time_is_forecast_that_far_ahead(words: str, horizo
     ],
 )
 async def test_a_model_of_series_forecasts_other_horizons(words: str, tool: str, horizon: int) -> None:
-    plans = ("inspect_dataset", {"file": "sales.csv"}), ("start_training", {"file": "sales.csv", "target": "units"})
-    said = [user("forecast units for 7 days")]
-    for number, ((name, arguments), found) in enumerate(
-        zip(plans, ({**SALES, "spacing": "day"}, {"run": "r-abc123"}), strict=True)
-    ):
-        made = ToolCall(f"c{number}", name, json.dumps(arguments))
-        said.append(ModelMessage(Role.ASSISTANT, "", (made,)))
-        said.append(ModelMessage(Role.TOOL, json.dumps(found), call_id=made.id))
-    (call,) = (await reply(*said, user(words))).calls
+    (call,) = (await after_a_run(words, {**SALES, "spacing": "day"}, target="units")).calls
     found = json.loads(call.arguments)
     assert (call.name, found.get("horizon") or found["settings"]["horizon"]) == (tool, horizon)
+
+
+@pytest.mark.parametrize(
+    ("words", "tool", "k"),
+    [
+        ("what are the groups like?", "run_results", None),
+        ("how many clusters did you find", "run_results", None),
+        ("wie sehen die Gruppen aus?", "run_results", None),
+        ("try it with 5 groups", "start_training", 5),
+        ("4 segments instead please", "start_training", 4),
+    ],
+)
+async def test_words_on_clusters_are_about_those_that_were_found(words: str, tool: str, k: int | None) -> None:
+    report = {**SALES, "suggested_task": "tabular_classification"}
+    (call,) = (await after_a_run(words, report, task="clustering")).calls
+    assert (call.name, json.loads(call.arguments).get("settings", {}).get("k")) == (tool, k)
+
+
+async def after_a_run(words: str, report: dict[str, Any], **plan: Any) -> ModelReply:
+    """What is made of words where a run was started on data with this report."""
+    plans = ("inspect_dataset", {"file": "sales.csv"}), ("start_training", {"file": "sales.csv", **plan})
+    said = [user("train on this", "sales.csv")]
+    for number, ((name, arguments), found) in enumerate(zip(plans, (report, {"run": "r-abc123"}), strict=True)):
+        said += [called(name, f"c{number}", **arguments), answered(found, f"c{number}")]
+    return await reply(*said, user(words))
 
 
 @pytest.mark.parametrize(

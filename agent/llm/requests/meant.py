@@ -10,7 +10,7 @@ from agent.llm.slots.horizons import ahead_in
 from agent.llm.slots.limits import place_said
 from agent.llm.slots.replacements import rewrites
 from agent.llm.slots.runs import runs_in
-from agent.llm.slots.settings import WRITING, text_in
+from agent.llm.slots.settings import WRITING, clusters_in, text_in
 from agent.ports import ModelMessage
 from agent.tools.targets import left_out, names_a_target, other_target, quoted_target, values_in
 
@@ -40,6 +40,14 @@ _REPEATS = re.compile(
 _ANEW = re.compile(
     r"\b\w*(?:train|fit|build|model|modèl|horizon|entra[iî]n|entr[eé]n|baue?|bauen)\w*|训练|模型|重新", re.IGNORECASE
 )
+_CLUSTERS = re.compile(
+    r"\b(?:groups?|clusters?|segments?|maps?|gruppen?|segmente?|groupes?|grupos?|segmentos?|mapa)\b|[组簇]|地图",
+    re.IGNORECASE,
+)
+_MAKES = re.compile(
+    r"\b(?:(?<!you )find|make|build|sort|split|divide|into|train|run|such|bilde|mach\w*|teile?|trouve|fais|busca|haz|divide)\b|分成|聚成",
+    re.IGNORECASE,
+)
 _TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
 
 
@@ -53,6 +61,8 @@ def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
     words = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
     if rewrites(asked.said):
         return Decision("update_script")
+    if (about := _about_clusters(asked, messages)) is not None:
+        return Decision(about)
     has_runs = bool(last_plan(messages) or runs_in(words)) or ran_program(messages)
     decided = decide(words, Place(bool(asked.files), has_runs, columns_of(messages)))
     intent = _in_context(decided.intent, asked, messages)
@@ -85,6 +95,16 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _about_clusters(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
+    """What is meant by words on the clusters that were found: another number of them, or those that there are."""
+    found = last_plan(messages).get("task") == "clustering" and started(messages) and not asked.files
+    if not found or not _CLUSTERS.search(asked.words) or values_in(asked.words, columns_of(messages)):
+        return None
+    if clusters_in(asked.words):
+        return "again"
+    return None if _MAKES.search(asked.words) or ONCE_MORE.search(asked.words) else "run_results"
 
 
 def _is_forecast(asked: Request, messages: Sequence[ModelMessage]) -> bool:
