@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent.llm.intents import Decision, decide
 from agent.llm.places import Place, states_settings
-from agent.llm.requests.asked import Request, columns_of, last_plan, offered, ran_program, report_of, started
+from agent.llm.requests.asked import Request, columns_of, last_plan, offered, plan_of, ran_program, report_of, started
 from agent.llm.slots.horizons import ahead_in
 from agent.llm.slots.limits import place_said
 from agent.llm.slots.replacements import rewrites
@@ -45,7 +45,8 @@ _CLUSTERS = re.compile(
     re.IGNORECASE,
 )
 _MAKES = re.compile(
-    r"\b(?:(?<!you )find|make|build|sort|split|divide|into|train|run|such|bilde|mach\w*|teile?|trouve|fais|busca|haz|divide)\b|分成|聚成",
+    r"\b(?:(?<!you )find|make|build|sort|split|divide|into|train|run|such|bilde|mach\w*|teile?|trouve|fais|busca|haz)\b"
+    r"|分成|聚成",
     re.IGNORECASE,
 )
 _TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)
@@ -99,8 +100,12 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
 
 def _about_clusters(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
     """What is meant by words on the clusters that were found: another number of them, or those that there are."""
-    found = last_plan(messages).get("task") == "clustering" and started(messages) and not asked.files
-    if not found or not _CLUSTERS.search(asked.words) or values_in(asked.words, columns_of(messages)):
+    if (
+        _newest_task(messages) != "clustering"
+        or asked.files
+        or not _CLUSTERS.search(asked.words)
+        or values_in(asked.words, columns_of(messages))
+    ):
         return None
     if clusters_in(asked.words):
         return "again"
@@ -109,9 +114,15 @@ def _about_clusters(asked: Request, messages: Sequence[ModelMessage]) -> str | N
 
 def _is_forecast(asked: Request, messages: Sequence[ModelMessage]) -> bool:
     """Whether only a horizon is asked for, where a model of series was started: it forecasts any."""
-    task = last_plan(messages).get("task") or report_of(messages).get("suggested_task")
     anew = asked.files or ONCE_MORE.search(asked.words) or _ANEW.search(asked.words)
-    return bool(task == SERIES and started(messages) and not anew and ahead_in(asked.words))
+    return bool(_newest_task(messages) == SERIES and not anew and ahead_in(asked.words))
+
+
+def _newest_task(messages: Sequence[ModelMessage]) -> str:
+    """The task type of the newest run that was started here; empty without one."""
+    runs = started(messages)
+    task = plan_of(messages, runs[-1]).get("task") or report_of(messages).get("suggested_task") if runs else ""
+    return str(task or "")
 
 
 def _names_other_data(asked: Request, messages: Sequence[ModelMessage]) -> bool:
