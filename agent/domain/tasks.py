@@ -370,7 +370,8 @@ TASKS: Final[dict[str, Task]] = {
                 "clustering",
                 CLUSTERED,
                 r"agr[uú]pa\w*|cluster(?:e|n)|segmentier\w*|(?:en|in|dans|auf) \d+ (?:groups|segments)"
-                r"|聚类|聚一下类|分群|分组|分[成为]",
+                r"|\w*segmentierung|\w*segmente|customer segments|segmentation|segmentaci[oó]n|聚类|聚一下类|分群|分组"
+                r"|分[成为]",
             ),
         ),
     )

@@ -15,6 +15,7 @@ from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
+from agent.llm.things import is_of_another_thing
 
 # Done at once too, with what is said beside the words that name them.
 _AT_ONCE = frozenset(
@@ -27,10 +28,16 @@ _OF_THE_TALK = frozenset({"new_session", "compact_session", "export_session"})
 _OF_A_RUN = frozenset({"result", "metric", "chart", "log", "checkpoint", "xrun", "train", "evaluate", "script"})
 SURE_AT_ONCE = 0.75
 SURE, SURE_TO_ACT, SURER, MAYBE, VETO = 0.5, 0.8, 0.9, 0.2, 0.9
+_MINE = re.compile(
+    r"\b(?:i|me|my|mine|myself|ich|mich|mir|mein\w*|moi|mes|mon|ma|je|j['’]\w+|m['’]\w+|(?:olv[íi]d|b[óo]rr|elim[íi]n)\w*me|mi|mis|m[ií]os?"
+    r"|m[ií]as?|yo|person)\b|我",
+    re.IGNORECASE,
+)
 _IT = rf"(?:\W+{RUN}|{ENDS})"
 # What is told of a thing, without a wish behind it.
 _ONLY_TOLD = re.compile(
-    r"\W*(?:the|our|my|its|das|die|der|den|le|la|les|el|los|las)\s[^,;.!?:]*\b(?:was|were|is|are|has|had|war|waren|ist|sind|était"
+    r"\W*(?:the|our|my|its|das|die|der|den|le|la|les|el|los|las)\s[^,;.!?:]*\b(?:was|were|is|are|has|had|war"
+    r"|waren|ist|sind|était"
     r"|est|sont|fue|era|es|son)\b[^,;.!?:]*[.!]?\s*$",
     re.IGNORECASE,
 )
@@ -55,7 +62,8 @@ _ACTS = (
     ("evaluate_model", rf"{ASKED}(?:(?:re-?)?evaluate|measure)\b"),
     (
         "download_artifact",
-        rf"{ASKED}(?:download|(?:give|send|hand) (?:me|us) (?:the |its )?(?:model|weights|artifacts?)"
+        rf"{ASKED}(?:download\W+(?:{RUN}|(?:(?:the|my|its|this|that) )?(?:\w+ )?(?:model|weights|artifacts?|bundle)\b)"
+        r"|(?:give|send|hand) (?:me|us) (?:the |its )?(?:model|weights|artifacts?)"
         r"\W*(?:of\b|from\b|$))",
     ),
 )
@@ -72,6 +80,9 @@ _OTHERWISE = {
     one: set.union(*_VERBS.values()) - verbs - {"again"} - ({"stop"} if one == "kill_run" else set())
     for one, verbs in _VERBS.items()
 }
+_TO_LEARN = frozenset({"train", "again", "target", "predict"})
+_OF_SOMETHING_ELSE = frozenset({"chart", "conversation"})
+_TRIES = re.compile(r"\b(?:try|tries|versuch\w*|r[ée]?essa\w+|intent\w*)\b|试", re.IGNORECASE)
 _ANY_VERB = frozenset.union(*map(frozenset, _VERBS.values())) - {"again"}
 _CLAUSES = re.compile(r"[,.;:!?…](?:\s+|$)|[，。；！？]|\s[-–—]+\s|\s(?=(?:so|but|because)\s)")
 _NO_GAIN = re.compile(
@@ -101,9 +112,14 @@ _ALIKE = ({"train", "predict"}, {"again", "clone_run"}, {"run_chart", "run_resul
 PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
-    r"^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
+    r"[,，]\s*(?:right|oder|verdad|no|non|对吗|是吗)\s*[?？]\W*$|^\W*(?:warte\w*|wait|attend(?:s|ez)|esper[ae]\w*)\b"
+    r"|^\W*(?:等等|等一下|稍等)"
+    r"|\b(?:another|an extra|one more|a few more|some more|more) (?:hours?|minutes?|days?|nights?|weeks?|gpus?"
+    r"|memory|time (?:to|for))\b"
+    r"|^\W*(?:is|are|was|were|does|do(?! you mind)|did|has|have(?! (?:it|the|my|this|that|r-|another)\b)|had|will"
     rf"|(?:would|can|could)(?! (?:you|we (?:\w+ )?{ACTS}\W+{RUN}|we please"
-    r"|(?:this|that|it|mine|ours|my|our|we)\b[^?.!]*\b(?:first|front|ahead|up|next|line|queue|before|priority)\b))|should|shall|may"
+    r"|(?:this|that|it|mine|ours|my|our|we)\b[^?.!]*\b(?:first|front|ahead|up|next|line|queue|before"
+    r"|priority)\b))|should|shall|may"
     r"|might|who|whose|what|when|why|how|which|where)\b(?!n['’]t)"
     r"|\b(?:leave|keep)\b[^.,;]*\b(?:priority|it|everything|order)\s+(?:just |exactly )?(?:as|where) (?:it "
     r"|they )?(?:is|are|was)\b"
@@ -121,6 +137,14 @@ _POLITE = re.compile(
 )
 
 
+_ABLE = re.compile(
+    r"\b(?:can|could|would|will|may|please|kannst|könn\w*|peux|pouv\w+|pourr\w+|puede\w*|podr\w+|bitte|wie wär)\b"
+    r"|吗|能|可以",
+    re.IGNORECASE,
+)
+_HOW = re.compile(
+    r"\W*(?:how (?:do|does|can|would|to)|wie (?:kann|setzt|macht)|comment|cómo)\b|怎么|如何", re.IGNORECASE
+)
 _ANYWHERE = Place()
 
 
@@ -183,19 +207,33 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if best.intent in ACT:
         return _acting(best, asked, found)
     spoken = set(concepts(masked(asked)))
-    if best.intent == "forget_person" and spoken.isdisjoint({"erase", "delete", "nope"}):
-        return _between(found)  # nothing of people is deleted by a guess
-    if best.intent in _OF_THE_TALK and spoken & _OF_A_RUN and "conversation" not in spoken:
-        return _between(found)  # “sum up the results” is no wish about what was said
-    if best.intent in PLANNED and not (is_wished(asked) and (best.intent != "serve_model" or is_begun(asked))):
-        return Decision(None)
-    if best.intent in _AT_ONCE and _ONLY_TOLD.match(asked):
+    if _is_doubtful(best.intent, spoken, asked):
+        return _between(found)
+    if best.intent in {"train", "again"} and "serve" in spoken and spoken.isdisjoint(_TO_LEARN):
+        return Decision(None, ("serve_model", best.intent))
+    if _is_only_told(best.intent, asked):
         return Decision(None)
     alike = {best.intent, found[1].intent} in _ALIKE
     sure = best.chance + (found[1].chance if alike else 0.0)
     if sure >= (SURE_AT_ONCE if best.intent in _AT_ONCE else SURE):
         return Decision(None if best.intent == "none" else best.intent)
     return _between(found)
+
+
+def _is_doubtful(intent: str, spoken: set[str], asked: str) -> bool:
+    """Whether the words do not say what the intent needs: “sum up the results” is no wish about what was said."""
+    if intent == "forget_person":  # nothing of people is deleted by a guess
+        return spoken.isdisjoint({"erase", "delete", "nope"}) or not _MINE.search(asked)
+    return intent in _OF_THE_TALK and bool(spoken & _OF_A_RUN) and "conversation" not in spoken
+
+
+def _is_only_told(intent: str, asked: str) -> bool:
+    """Whether a thing that changes something is spoken of and not wished for."""
+    if intent in PLANNED and not (is_wished(asked) and (intent != "serve_model" or is_begun(asked))):
+        return True
+    asks = intent in _OF_THE_TALK | {"undo_turn"} and asked.rstrip().endswith(("?", "？")) and not _ABLE.search(asked)
+    asks = asks or (intent in _AT_ONCE and bool(_HOW.match(asked)))
+    return asks or (intent in _AT_ONCE and bool(_ONLY_TOLD.match(asked)))
 
 
 def _checked(act: str, wish: str, place: Place) -> Decision:
@@ -248,7 +286,9 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     unknown = set(words_of(said)) - known_words(best.intent) - GENTLY
     plainly = spoken & _VERBS[best.intent] and not unknown and max(chances) >= SURE_TO_ACT
     surely = min(chances) >= SURER and _is_harmless(unknown)
-    if not (plainly or surely) or spoken & _OTHERWISE[best.intent]:
+    tries = best.intent == "resume_run" and _TRIES.search(asked)
+    otherwise = tries or spoken & (_OTHERWISE[best.intent] | _OF_SOMETHING_ELSE)
+    if not (plainly or surely) or otherwise or is_of_another_thing(said, _ANY_VERB):
         return _between(found)
     return Decision("clone_run" if best.intent in {"retry_run", "resume_run"} and changes_in(asked) else best.intent)
 

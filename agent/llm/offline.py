@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from agent.domain.errors import BadRequest
 from agent.domain.tasks import TASKS
 from agent.llm.features import concepts, masked
-from agent.llm.intents import wish_to_act
+from agent.llm.intents import PLANNED, wish_to_act
 from agent.llm.places import ACT
 from agent.llm.requests.asked import (
     NEITHER,
@@ -44,12 +44,22 @@ from agent.llm.requests.words import (
     say,
     which,
 )
+from agent.llm.slots.actions import wish_in
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.conversations import other_conversation
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.replacements import replacement_in
-from agent.llm.slots.runs import means_all, names_by_state, run_to_act_on, runs_in, wants_best
+from agent.llm.slots.runs import (
+    is_of_others,
+    means_all,
+    means_other,
+    means_worse,
+    names_by_state,
+    run_to_act_on,
+    runs_in,
+    wants_best,
+)
 from agent.llm.slots.settings import text_in
 from agent.llm.slots.unread import unread
 from agent.llm.slots.wishes import WISHES
@@ -61,9 +71,14 @@ _NO_SETTING = re.compile(r"There is no setting “([^”]+)”\.")
 _WITHOUT_IT = "So this is the plan without it."
 _OF_ONE_RUN = frozenset(
     {
-        *("serve_model", "evaluate_model", "predict_as_job", "download_artifact", "clone_run"),
+        *("serve_model", "evaluate_model", "predict", "predict_as_job", "download_artifact", "clone_run"),
         *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_script"),
     }
+)
+
+
+_LOOKED_AT = frozenset(
+    {"run_status", "run_logs", "run_metrics", "run_results", "run_checkpoints", "run_attempts", "run_script"}
 )
 
 
@@ -161,11 +176,24 @@ def _which_run(intent: str | None, asked: Request, messages: Sequence[ModelMessa
     runs = started(messages)
     if intent in ACT and means_all(asked.words) and len(runs) > 1:
         return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in runs)))
+    if intent in ACT and _is_unsure_which(intent or "", asked.words, runs):
+        return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in runs) or "none"))
+    if intent in _OF_ONE_RUN and intent in PLANNED and means_all(asked.words) and len(runs) > 1:
+        return of_which(runs)
+    if intent in _LOOKED_AT and (is_of_others(asked.words) or (runs and means_other(asked.words))):
+        return of_which(runs) if len(runs) > 1 and not is_of_others(asked.words) else call("list_runs")
     if intent in _OF_ONE_RUN and names_by_state(asked.words) and len(runs) > 1:
         return of_which(runs)
     if intent in _OF_ONE_RUN and wants_best(asked.words):
         return call("list_experiments", "I look which is the best first.")
     return None
+
+
+def _is_unsure_which(intent: str, words: str, runs: Sequence[str]) -> bool:
+    """Whether an act is wanted on a run that is somebody else's, one of several by its quality, or more than one."""
+    several = len(runs) > 1 and means_worse(words)
+    named = intent != "set_priority" and len(runs_in(wish_in(wish_to_act(words)))) > 1
+    return is_of_others(words) or bool(runs and means_other(words)) or several or named
 
 
 def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:

@@ -20,7 +20,10 @@ _OF_A_RUN = frozenset(
     }
 )
 _OF_NO_DATA = frozenset(
-    {"set_budget", "set_allowance", "set_card", "prefer_model", "show_budget", "list_models", "show_cost"}
+    {
+        *("set_budget", "set_allowance", "set_card", "prefer_model", "show_budget", "list_models", "show_cost"),
+        *("new_session", "compact_session", "undo_turn", "export_session"),
+    }
 )
 # How much more or less often a thing is meant where a file came and no run is known, and where settings are stated.
 _WITHOUT_A_RUN, _UNKNOWN_MODEL, _WITH_A_FILE, _STATED = 0.1, 0.4, 3.0, 4.0

@@ -4,6 +4,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
+from agent.tools.languages import by_code
+
 # Not the apostrophes of don't and what's; a Chinese sign may stand beside a mark.
 QUOTE = r"(?<![^\W\u3400-\u9fff])[`\"“']([\w .\-/]{1,80})[`\"”'](?![^\W\u3400-\u9fff])"
 _QUOTED = re.compile(QUOTE)
@@ -35,7 +37,9 @@ _LEFT_OUT = re.compile(
 )
 # What is said behind a column that is to be left out.
 _UNWANTED = (
-    r"[\s-]+(?:(?:column|spalte)\s+)?(?:leaks?\b|(?:is|are) (?:leak|cheat|useless|irrelevant|noise|off limits"
+    r"[\s-]+(?:(?:columns?|spalten?|lines?|texts?|fields?)\s+)?(?:leaks?\b|(?:is|are) (?:(?:just|only|all"
+    r"|complete|pure)"
+    r" )?(?:leak|cheat|useless|irrelevant|noise|garbage|junk|trash|rubbish|crap|nonsense|worthless|off limits"
     r"|not (?:needed|used|allowed))\w*"
     r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|no (?:hace falta|sirve|se usa)\b"
     r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b|不要|不用|去掉"
@@ -69,8 +73,8 @@ _COLUMN = re.compile(
 _NAMED = re.compile(
     r"(?<!text )(?<!input )(?<!date )(?<!time )(?<!id )(?<!feature )"
     r"(?:\b(?:target|column|label|ziel(?:spalte)?|spalte|cible|colonne|objetivo|columna)\b|目标列?)\s*(?:column\s*)?"
-    r"(?:(?:(?:is|heißt|s['’]appelle|se llama) ?(?:named|called)?|named|called|should be|ist|est|es)\b|=|:|是"
-    r"|叫)?\s*([^\W\d\u3400-\u9fff](?:[\w.\-]*\w)?)",
+    r"(?:(?:(?:is|heißt|s['’]appelle|se llama) ?(?:named|called)?|named|called|should be|ist|est|es"
+    r"|to(?= \w+\W*$))\b|=|:|是|叫)?\s*([^\W\d\u3400-\u9fff](?:[\w.\-]*\w)?)",
     re.IGNORECASE,
 )
 # What stands behind a column, or before it, that is declared the target.
@@ -98,7 +102,10 @@ _VERB = re.compile(
     r"|\bsage?n?\b(?=.*\b(?:voraus|vorher)\b)|预测|估计|估算|判断|识别)(.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_PAIR = r"(?<![\w-])[`“\"]?({0})[`”\"]?\s*(?:->|=>|→|➜|\b(?:into|to|nach|vers|a|al)\b|到|译成)\s*[`“\"]?({0})(?![\w-])"
+_PAIR = (
+    r"(?<![^\W\u3400-\u9fff])(?<!-)[`“\"]?({0})[`”\"]?\s*(?:->|=>|→|➜|\b(?:into|to|nach|ins?|vers|a|al|au)\b|à l['’]"
+    r"|到|翻?译[成为]?|翻成)\s*(?:the )?[`“\"]?({0})(?![\w-])"
+)
 # What stands behind the target: what it is read from.
 _FROM = re.compile(r"\b(?:from|using|given|based on|out of|by means of)\b", re.IGNORECASE)
 _INTO = re.compile(
@@ -160,6 +167,7 @@ _STOP_WORDS = frozenset(
         "ob wer voraus vorher "
         "values value werte wert valeurs valores outcome outcomes everything alles "
         "y e et und con como comme als "
+        "records entries zeile zeilen einträge ligne lignes enregistrements fila filas registros "
         "le la les l un une de du des ce cet cette ces avec sur pour fichier données qui si "
         "el los las con este esta estos estas para del archivo datos quién por favor",
     )
@@ -167,7 +175,8 @@ _STOP_WORDS = frozenset(
 # What may follow a column's name: a number, a word after a sign or “is”, or a word that ends the clause.
 _VALUE = re.compile(
     rf"\s*(?:(?:=|:|\b(?:is|ist|est|es|vale)\b|是|\bof\b)\s*(?:{QUOTE}|([\w.+-]*\w))|{QUOTE}|([-+]?\d+(?:\.\d+)?)"
-    r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|，|-?>|→|\?|？|[.;!]|-\s|\band\b|\bplease\b|$)))",
+    r"|(?!(?:and|or|for|from|with|the|on|by|using)\b)([a-z][\w-]*)(?=\s*(?:,|，|-?>|→|\?|？|[.;!]|-\s|\band\b"
+    r"|\bplease\b|$)))",
     re.IGNORECASE,
 )
 _YEARS_OLD = re.compile(r"\b(\d{1,3})[ -]years?[ -]old\b", re.IGNORECASE)
@@ -300,7 +309,7 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
 def pair_in(asked: str, names: Sequence[str]) -> tuple[str | None, str | None]:
     """What is read and what is predicted of it, where both stand together: “body -> queue”, “from de into en”."""
     ways = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    found = re.search(_PAIR.format(ways), asked, re.IGNORECASE) if names else None
+    found = re.search(_PAIR.format(ways), by_code(asked, names), re.IGNORECASE) if names else None
     said = {name.lower(): name for name in names}
     return (said[found[1].lower()], said[found[2].lower()]) if found else (None, None)
 

@@ -12,6 +12,7 @@ from agent.llm.slots.files import file_named
 from agent.llm.slots.limits import soon_in
 from agent.llm.slots.logs import log_arguments, metric_arguments, script_arguments, wants_csv
 from agent.llm.slots.runs import experiments_arguments, runs_in
+from agent.llm.slots.views import used_in
 from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
 from agent.tools.targets import other_target
@@ -28,8 +29,32 @@ ABOUT_RUNS = frozenset(
     }
 )
 _DRAWN = re.compile(
-    r"\b(?:charts?|plots?|pictures?|images?|graphs?|draw\w*|curves?|bild\w*|kurven?|courbes?|graphique|dessin\w*|curvas?"
+    r"\b(?:charts?|plots?|pictures?|images?|graphs?|draw\w*|curves?|bild\w*|kurven?|courbes?|graphique|dessin\w*"
+    r"|curvas?"
     r"|gráfic\w*|dibuja\w*|png|svg|pdf)\b|图|画|曲线",
+    re.IGNORECASE,
+)
+# What one word says that many others of the same sentence hide from the classifier.
+_SAID_OF_TALK = re.compile(r"\b(?:thread|conversation|chat|gespräch|fil|hilo|conversación)\b|对话|帖子", re.IGNORECASE)
+_LOG = re.compile(r"\b(?:logs?|logfiles?|logdatei|journal|registro)\b|日志", re.IGNORECASE)
+_MODEL = re.compile(r"\b(?:models?|modell|modèle|modelo|weights|artifacts?)\b|模型", re.IGNORECASE)
+_MONEY = re.compile(
+    r"\b(?:costs?|costing|money|spen[dt]\w*|paid|pay|dollars?|bucks|expensive|bill|kost\w*|teuer|geld|coût\w*"
+    r"|coûté|cher|dépens\w*"
+    r"|argent|costes?|costos?|cuest\w*|gast\w*|caro|dinero)\b|[$]|钱|费|花了",
+    re.IGNORECASE,
+)
+_WHICH = re.compile(r"\b(?:which|list|available|welche\w*|quel\w*|qué|cuáles)\b|哪些|哪个", re.IGNORECASE)
+_COMPARES = re.compile(
+    r"(?:\b(?:compar\w+|vergleich\w*|gegenüber\w*)|对比|比较)(?=.*(?:\b(?:both|two|beiden?|zwei|deux|dos|amb[oa]s)\b|两))"
+    r"|(?:\b(?:both|two|beiden?|zwei|deux|dos|amb[oa]s)\b|两)(?=.*(?:\b(?:compar\w+|vergleich\w*|gegenüber\w*)|对比|比较))",
+    re.IGNORECASE,
+)
+_ALL_RUNS = re.compile(
+    r"\beverything (?:in|on|here|that)\b|\ball (?:of )?(?:(?:the|my|our) )?(?:runs|trainings|jobs)\b"
+    r"|\balle (?:läufe|trainings|jobs)\b"
+    r"|\btous les (?:runs|entra[iî]nements)\b|\btod[oa]s l[oa]s (?:runs|entrenamientos|ejecuciones)\b"
+    r"|所有(?:的)?(?:训练|任务)",
     re.IGNORECASE,
 )
 _TABLE = re.compile(r"\b(?:tables?|tabellen?|tableaux?|tablas?)\b|表格", re.IGNORECASE)
@@ -53,6 +78,18 @@ _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
 
 def shown_as(intent: str | None, asked: str) -> str | None:
     """What shows what is asked for: numbers of a run as a picture or as a file, as it is said."""
+    if intent == "download_artifact" and _SAID_OF_TALK.search(asked) and not _MODEL.search(asked):
+        return "export_session"
+    if intent == "download_artifact" and _LOG.search(asked) and not _MODEL.search(asked):
+        return "run_logs"
+    if intent == "show_cost" and used_in(asked) and not _MONEY.search(asked):
+        return "run_chart"
+    if intent == "list_models" and _MONEY.search(asked) and not _WHICH.search(asked):
+        return "show_cost"
+    if intent in {"run_metrics", "list_experiments", "predict"} and _COMPARES.search(asked):
+        return "compare_runs"
+    if intent == "run_status" and _ALL_RUNS.search(asked) and not runs_in(asked):
+        return "list_runs"
     as_numbers = wants_csv(asked) or _TABLE.search(asked)
     if intent in {"run_chart", "run_results"} and as_numbers and not _DRAWN.search(asked):
         return "run_metrics"

@@ -7,7 +7,7 @@ from agent.llm.intents import Decision, decide
 from agent.llm.places import Place, states_settings
 from agent.llm.requests.asked import Request, columns_of, last_plan, offered, plan_of, ran_program, report_of, started
 from agent.llm.slots.horizons import ahead_in
-from agent.llm.slots.limits import place_said
+from agent.llm.slots.limits import place_said, soon_in
 from agent.llm.slots.replacements import rewrites
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, clusters_in, text_in
@@ -149,7 +149,7 @@ def _train_or_predict(intent: str, asked: Request, messages: Sequence[ModelMessa
         return "train" if learns else "predict"
     if _TO_TRAIN.search(asked.words):
         return "train"
-    if asked.files and (place_said(asked.words) or states_settings(asked.words)):
+    if asked.files and (place_said(asked.words) or states_settings(asked.words) or soon_in(asked.words)):
         return "train"  # what a prediction does not need
     if asked.files:
         return "train" if names_a_target(asked.words, but=before) else "predict"

@@ -95,7 +95,7 @@ _WHICH_IS = re.compile(
     r"\b(?:which|that|who) (?:is|are|was|has|have|had)\b.*", re.IGNORECASE | re.DOTALL
 )  # told of a thing
 _DEMANDS = re.compile(
-    r"\b(?:should|must|shall|ha(?:s|ve) to|use|wants?|would like"
+    r"\b(?:should|must|shall|ha(?:s|ve) to|use|take(?= (?:up to |at most |about )?\d)|give it|allow|wants?|would like"
     rf"|(?:you|we|ihr|du|vous|tu) (?:can|may|could|kannst|könnt|peux|pouvez) (?:now |again |please )?(?:{ACTS}"
     rf"|go on|carry on)"
     r"|(?:may|can|could|might) (?:take|use|run|have|last|cost)|takes? (?:up to|at most)"

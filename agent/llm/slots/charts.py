@@ -37,6 +37,18 @@ _OF_BOTH = re.compile(
     r"(loss|accuracy|auc|f1|error)\b",
     re.IGNORECASE,
 )
+_BOTH_PARTS = re.compile(  # “training and validation loss”, with one name for both
+    r"\btrain(?:ings?|ing set)?-?\s*(?:and|&|\+|/|vs\.?|und|et|y)\s*val(?:id\w*)?\b|\bval(?:id\w*)?-?\s*(?:and|&"
+    r"|\+|/|vs\.?|und|et"
+    r"|y)\s*train(?:ing)?\b|\bentra[iî]nement et (?:de |la )*valid\w*|\bentrenamiento y (?:de |la )*valid\w*"
+    r"|训练集?\s*(?:和|与|及|、|跟)\s*验证|验证集?\s*(?:和|与|及|、|跟)\s*训练",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(
+    r"(?:\b(?:instead of|rather than|in place of|statt|anstelle von|au lieu d[eu’']|plutôt que|en (?:vez|lugar) del?"
+    r"|(?<!why )not|without|drop|hide|remove)|而不是|代替|不要)\s*(?:(?:the|den|die|das|la|le|el|der)\s+)?",
+    re.IGNORECASE,
+)
 _OF_VALIDATION = re.compile(r"^(?!.*\btrain).*(?:\bvalid(?:ation|ierung|ación)\w*|验证)", re.IGNORECASE | re.DOTALL)
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
 _UNIT = r"(steps?|epochs?|rounds?|iterations?)"
@@ -50,7 +62,8 @@ _LAST_EPOCH = re.compile(r"\b(?:last|newest)\s+epochs?\b", re.IGNORECASE)
 _BETWEEN = re.compile(rf"\b(?:from\s+|between\s+)?{_UNIT}\s+{_COUNT}{_TO}(?:{_UNIT}\s+)?{_COUNT}\b", re.IGNORECASE)
 _FIRST = re.compile(
     r"(?:\b(after|past|beyond|without|except|but|not|skip(?:ping)?|ignor(?:e|ing)|exclud(?:e|ing)|omit(?:ting)?"
-    rf"|drop(?:ping)?|leav(?:e|ing) out)\s+(?:for\s+)?(?:the\s+|its\s+)?)?\bfirst\s+{_COUNT}\s*{_UNIT}\b",
+    rf"|drop(?:ping)?|leav(?:e|ing) out|cut(?:ting)?(?: off)?|trim(?:ming)?|remov(?:e|ing)|hid(?:e"
+    rf"|ing))\s+(?:for\s+)?(?:the\s+|its\s+)?)?\bfirst\s+{_COUNT}\s*{_UNIT}\b",
     re.IGNORECASE,
 )
 _CUT_OFF = re.compile(
@@ -73,7 +86,8 @@ _SWITCHES = {
     ),
     "by_time": re.compile(
         r"\b(?:by|over|against|versus|vs\.?) (?:the )?(?:wall[- ]?clock(?: time)?|time|hours)\b"
-        r"|\b(?:x|horizontal|time)[- ]?axis\b[^.;]{0,15}\b(?:hours|time|minutes)\b"
+        r"|\b(?:x|horizontal|time)[- ]?axis\b[^.;]{0,15}\b(?:hours|time|minutes)\b|\bx (?:in|as|=) (?:hours|time"
+        r"|minutes)\b"
         r"|\b(?:hours|time|wall[- ]?clock(?: time)?|clock time) (?:(?:on|along) (?:the )?(?:x\b|horizontal)"
         r"|(?:at|along) the bottom)|\büber die zeit\b|\bselon le temps\b|\ben fonction du temps\b"
         r"|\b(?:por|según) (?:el )?tiempo\b|\bfrente al tiempo\b|按时间"
@@ -99,7 +113,9 @@ _BEFORE = re.compile(
     r"|\b((?:both|the two|beide[nr]?|les deux|(?:las|los) dos|amb[ao]s)\s+(?:\w+\s+)?"
     r"(?:runs|trainings|curves|of them|läufe|kurven|trainings|courbes|entraînements|curvas|entrenamientos)"
     r"|overlay (?:them|both|the two)(?! on)"
-    r"|\b(?:of|for) both(?! \w*\s*(?:loss|metric|auc|acc))|两[次个条](?:训练|运行|任务|曲线))(?!\w)",
+    r"|\b(?:of|for) both(?! \w*\s*(?:loss|metric|auc|acc))|\b(?:des deux|de (?:las|los) dos|(?:der|von"
+    r"|für) beiden|of the two)"
+    r"(?!\s+(?:m[ée]tri|loss|pert|verlust|pérdida))|两[次个条](?:训练|运行|任务|曲线))(?!\w)",
     re.IGNORECASE,
 )
 _BEFORE_ELSEWHERE = (
@@ -310,10 +326,21 @@ def _before_in(words: str) -> str | None:
 
 def _metrics_in(words: str) -> tuple[str, ...]:
     """The metrics that are named, as trainings write them: train, valid, test."""
-    words = _OF_BOTH.sub(r"\1 \3, \2 \3", words)
+    words = _without_replaced(_OF_BOTH.sub(r"\1 \3, \2 \3", words))
     said = (re.sub(r"^(train|val)[a-z]*(?=[ _/])", r"\1", word.lower()) for word in _METRIC.findall(words))
     found = tuple(dict.fromkeys(re.sub(r"^val(?=[ _/])", "valid", word) for word in said))
+    if len({name.split()[-1] for name in found}) == 1 and _BOTH_PARTS.search(words):
+        name = found[0].split()[-1]
+        return (f"train {name}", f"valid {name}") if name in _BOTH else found
     return (f"valid {found[0]}",) if len(found) == 1 and found[0] in _BOTH and _OF_VALIDATION.search(words) else found
+
+
+def _without_replaced(words: str) -> str:
+    """A request without the metric that another one is to take the place of."""
+    for said in reversed(list(_INSTEAD.finditer(words))):
+        if metric := _METRIC.match(words, said.end()):
+            words = f"{words[: said.start()]} {words[metric.end() :]}"
+    return words
 
 
 def _smoothing_in(words: str) -> float | None:

@@ -141,7 +141,8 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (" groups ", r"(?<=\d )(?:paquets?|paquetes|pakete|p[äa]ckchen|montones|haufen)\b|(?<=\d)\s*个?[群堆]"),
     (" lines ", r"(?<=\d)\s*行"),
     (" steps ", r"\bschritten?\b|\bpasos\b|\bétapes?\b|\betapas?\b|(?<=\d)\s*步"),
-    ("clusters", r"\bclustern\b"),
+    ("clusters", r"(?<=\d )clustern\b"),
+    ("clustering", r"\bclustern\b"),
     (" groups ", r"\bgruppen\b|\bgroupes\b|\bgrupos\b|(?<=\d)\s*个?(?:类|组|簇)"),
     (
         " log scale ",
@@ -149,7 +150,10 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         r"|\b(?:en |sur une |con |a )?(?:échelle|escala) log\w*"
         r"|(?:用|以)?对数(?:坐标|刻度|尺度|轴)?|\blogarithmic(?: scale)?\b",
     ),
-    (" smoothed ", r"\bgeglättet\w*|\bliss[ée]e?s?\b|\bsuavizad[ao]s?\b|平滑"),
+    (
+        " smoothed ",
+        r"\b(?:geglättet|glätte|glatter)\w*|\bliss(?:ée?s?|e[rz]?)\b|\bsuaviza(?:d[ao]s?|r?)\b|\bmás suaves?\b|平滑",
+    ),
     (
         " train loss ",
         r"\btrainings-?verlust\b|\bperte d['’]entra[iî]nement\b|\bpérdida de entrenamiento\b|训练损失",
@@ -175,7 +179,7 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ("loss", r"\bverlust(?:kurve)?\b|\bperte\b|\bpérdida\b|损失"),
     ("accuracy", r"\bgenauigkeit\b|\bexactitude\b|\bexactitud\b|准确率"),
     ("errors", r"\bfehler(?:meldungen)?\b|\berreurs?\b|\berror(?:es)\b|错误|报错"),
-    ("importance", r"\bimportancia\b|\bwichtigkeit\b|\bwichtigsten\b|\b(?:les plus|más) importantes\b|重要"),
+    ("importance", r"\bimportancia\b|\bwichtig(?:keit|ste[nrs]?|e[nr]?)?\b|\b(?:les plus|más) importantes\b|重要"),
     (" clustering ", r"\b(?:fais|mach|bilde|haz|forma|crea)\w*(?= (?:\w+ )?(?:groupes|gruppen|grupos|segment\w*)\b)"),
     (
         " clustering ",
@@ -185,13 +189,13 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     ("confusion", r"\bkonfusions?\w*\b|\bconfusión\b|混淆"),
     (
         "high priority",
-        r"\bhohe[rn]? prio(?:rität)?\b|\bprio (?:hoch|haute|alta)\b|优先级(?:设为|设|调)?高"
+        r"\bhohe[rn]? prio(?:rität)?\b|\bprio(?:rität)? (?:auf )?(?:hoch|haute|alta)\b|优先级(?:设为|设|调)?高"
         r"|\bpriorité haute\b|\bhaute priorité\b|\bprioridad alta\b|\balta prioridad\b"
         r"|高优先级|优先级(?:设为|设成|为|是|调)?高",
     ),
     (
         "low priority",
-        r"\bniedrige[rn]? prio(?:rität)?\b|\bprio (?:niedrig|basse|baja)\b|优先级(?:设为|设|调)?低"
+        r"\bniedrige[rn]? prio(?:rität)?\b|\bprio(?:rität)? (?:auf )?(?:niedrig|basse|baja)\b|优先级(?:设为|设|调)?低"
         r"|\bpriorité basse\b|\bbasse priorité\b|\bprioridad baja\b"
         r"|\bbaja prioridad\b|低优先级|优先级(?:设为|设成|为|是|调)?低",
     ),
@@ -228,7 +232,8 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (" without ", r"(?:去掉|别用|不用|不要用|排除)\s*(?=[`A-Za-z_])"),
     (
         "on ",
-        r"(?:放到?|丢到?|扔到?|在|用|上)\s*(?=(?:gpu|node|host|box|server|worker)-?\d)|\bauf\s+(?=[a-z]+-?\d)|\b(?:en|sur)\s+(?=gpu-?\d|[a-z]+-\d)",
+        r"(?:放到?|丢到?|扔到?|在|用|上)\s*(?=(?:gpu|node|host|box|server|worker)-?\d)|\bauf\s+(?=[a-z]+-?\d)|\b(?:en"
+        r"|sur)\s+(?=gpu-?\d|[a-z]+-\d)",
     ),
 )
 _ELSEWHERE = tuple((re.compile(pattern, re.IGNORECASE), english) for english, pattern in _SAYS)

@@ -23,6 +23,7 @@ _ONE_AHEAD = re.compile(
     r"|\b(?:next|coming|following)\s+(?P<later>year|quarter|month|week|day|hour)\b",
     re.IGNORECASE,
 )
+_UNIT_AHEAD = re.compile(r"\b(?P<unit>year|quarter|month|week|day|hour)-ahead\b", re.IGNORECASE)
 _BEFORE = r"(?<!last )(?<!past )(?<!previous )(?<!letztes )(?<!letzte )"  # what was is no horizon
 _IN_WORDS = tuple(  # spans with a name of their own
     (re.compile(_BEFORE + words, re.IGNORECASE), number, unit)
@@ -77,7 +78,7 @@ def ahead_in(asked: str, *, of_series: bool = False) -> Span | None:
     for named, number, unit in _IN_WORDS:
         if found := named.search(asked):
             return Span(number, unit, found.group())
-    for pattern in (_HORIZON, _ONE_AHEAD, _STEPS_AHEAD, *((_TOMORROW, _SPAN) if of_series else ())):
+    for pattern in (_HORIZON, _ONE_AHEAD, _UNIT_AHEAD, _STEPS_AHEAD, *((_TOMORROW, _SPAN) if of_series else ())):
         spans = (_span(found) for found in pattern.finditer(asked))
         if span := next((one for one in spans if not (one.unit == "minute" and one.words.startswith("for "))), None):
             return span  # some minutes are how long it may take

@@ -102,9 +102,9 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     ("trials", r"\b(?:optuna|search|tuning|hpo) trials\b"),
     ("once more", r"\banother round(?: of)?\b(?! \d)"),
     (
-        r"patience \1",
-        r"\b(?:early[ -]stop\w*|stop(?: early)?) (?:after|with|at)?\s*(\d+) (?:rounds?|epochs?)(?: (?:without"
-        r"|with no) \w+)?",
+        r"patience \1\2",
+        r"\b(?:early[ -]stop\w*|stop early) (?:after|with|at)?\s*(\d+) (?:rounds?|epochs?)(?: (?:without|with no) \w+)?"
+        r"|\bstop (?:after|with)?\s*(\d+) (?:rounds?|epochs?) (?:without|with no) \w+",
     ),
     (
         r"patience \1",

@@ -114,14 +114,24 @@ ONCE = re.compile(
     re.IGNORECASE,
 )
 _NETWORKS = (  # what something may reach, by what people call it
-    ("none", r"\b(?:no|without(?: any)?) (?:network|internet)(?: access)?\b|\boffline\b"),
-    ("hub", r"\bhub (?:access|network)\b|\b(?:access to|reach|only|from|off|via) the (?:hugging ?face |hf )?hubs?\b"),
+    (
+        "none",
+        r"\b(?:no|without(?: any)?|kein(?:en?)?|pas d['e’]|block\w*|cut off(?: from)?) ?(?:the |an? |any |open )?"
+        r"(?:network|internet|netz|réseau|red)\b|\boffline\b|断网|(?:不要|不能|不|别)(?:联网|上网)",
+    ),
+    (
+        "hub",
+        r"\bhub (?:access|network)\b|\b(?:access to|reach|only|from|off|via) the (?:hugging ?face |hf )?hubs?\b"
+        r"|\b(?:model|hugging ?face|hf)[ -]hub\b",
+    ),
     (
         "open",
         r"\bopen (?:network|internet)\b|\b(?:needs?|with|wants?|give it|has|requires?)\s+(?:an? |the )?(?:full |free )?"
         r"(?:internet|network)(?: access)?\b|\b(?:access to|reach) the (?:internet|network)\b|\b(?:internet"
         r"|network)(?: access)? (?:is )?(?:allowed|on|open|needed)\b"
         r"|\b(?:braucht|mit)\s+(?:freie[sn] |offene[sn] )?(?:internet|netz(?:zugriff|zugang)?)\b"
+        r"|\b(?:needs?|must|lets?|allow\w*|braucht|muss|darf|nécessite|doit|besoin|necesita|requiere|debe)\b"
+        r"[^.;,]{0,30}\b(?:internet|outbound|outside world|netzzugriff|netzzugang)\b"
         r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\baccès (?:à )?(?:l['’])?internet\b|\b(?:zugriff"
         r"|zugang) (?:aufs?|zum|auf das) (?:internet|netz)\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
         r"|能)(?:联网|上网|访问外网)",

@@ -17,7 +17,8 @@ _FOR = re.compile(
     re.IGNORECASE,
 )
 _SEARCHED = re.compile(
-    r"(?:\bsuch\w*\b[^.;?!]{0,20}?\bnach|\bcherche[rz]?|\bbusca\w*|\bgrep|搜(?:索|一下)?|[查找](?:找|一下)?|日志里有)\s+([\w./:-]*[A-Za-z][\w./:-]*)"
+    r"(?:\bsuch\w*\b[^.;?!]{0,20}?\bnach|\bcherche[rz]?|\bbusca\w*|\bgrep|搜(?:索|一下)?|[查找](?:找|一下)?"
+    r"|日志里有)\s+([\w./:-]*[A-Za-z][\w./:-]*)"
     r"|\b(?:any|find|is there|are there|gibt es|hay|y a-t-il|il y a)\s+(?:an?y?\s+|un[ae]?\s+"
     r"|eine?n?\s+)?([\w./:-]*[A-Za-z][\w./:-]*)s?"
     r"\s+(?:(?:in|anywhere in|dans|im|en)\s+(?:the |its |le |les |el |los )?(?:logs?|output|there|registro"
@@ -27,7 +28,7 @@ _SEARCHED = re.compile(
 )
 _CSV = re.compile(
     r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\b(?:as|to|in) (?:a )?file\b"
-    r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en un|como) (?:archivo|fichero)\b"
+    r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en(?: un)?|como) (?:archivo|fichero)\b"
     r"|\bdownload\b|\bexport\w*|文件|导出",
     re.IGNORECASE,
 )
@@ -38,7 +39,8 @@ _USAGE = re.compile(
     re.IGNORECASE,
 )
 _WHOLE = re.compile(
-    r"\b(?:whole|full|entire|complete) (?:logs?|output)\b|\blogs? (?:file\b|in full\b)"
+    r"\b(?:whole|full|entire|complete|raw) (?:logs?|output)\b|\blogs? (?:file\b|in full\b)|\blog-?(?:file|datei)\b"
+    r"|\bfichier (?:de )?logs?\b|\b(?:archivo|fichero) de (?:logs?|registro)\b|日志文件"
     r"|\b(?:ganze|komplette)[nrs]? log\b|\b(?:journal|log) (?:complet|entier)\b|\b(?:registro|log) (?:completo"
     r"|entero)\b"
     r"|(?:完整|全部)的?日志",

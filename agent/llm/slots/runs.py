@@ -21,12 +21,18 @@ _PLACES = (  # of the runs of a thread, by the words that count them
         r"second[- ](?:to[- ])?last|last but one|penultimate|vorletzte[nrs]?|avant-dernière?|penúltim[oa]|倒数第二个?",
     ),
 )
+# Behind a word that counts, where no noun follows: “arrête le premier”.
+_ALONE = (
+    r"(?<!at )(?=\W*(?:$|[,.;:!?，。；！？]|(?:bitte|please|pls|now|stopp?en|anhalten|pausieren|abbrechen|por favor"
+    r"|un moment"
+    r"|and|und|et|y)\b))"
+)
 _COUNTED = tuple(
     (
         at,
         re.compile(
-            rf"(?:\b(?:the|my|our|den|der|das|die|le|la|el|the very)\s+)?(?<!\w)(?:{words})\s*"
-            r"(?:(?:one|run|training|job|lauf|entra[iî]nement|entrenamiento)\b|个?(?:任务|训练|运行))",
+            rf"(?:\b(?:the|my|our|den|der|das|die|le|la|el|the very)\s+)?(?<![^\W\u3400-\u9fff])(?:{words})\s*"
+            rf"(?:(?:one|run|training|job|lauf|entra[iî]nement|entrenamiento)\b|个?(?:任务|训练|运行)|{_ALONE})",
             re.IGNORECASE,
         ),
     )
@@ -67,10 +73,30 @@ _OTHER = re.compile(
 _OTHER_ELSEWHERE = re.compile(
     r"(?<!mit )(?<!zu )(?<!zum )(?<!gegen )(?<!als )(?<!avec )(?<!que )(?<!contre )(?<!con )(?<!contra )"
     r"(?<![和跟与比])(?:"
-    r"\b(?:der|den|dem|das) (?:andere|ältere|vorige|vorherige)[nr]?\b|\b(?:l['’]autre|l['’]ancien|le plus ancien"
+    r"\b(?:der|den|dem|das) (?:(?:andere|ältere|vorige|vorherige)[nr]?|andern)\b|\b(?:l['’]autre|l['’]ancien"
+    r"|le plus ancien"
     r"|le précédent)\b"
     r"|\bel (?:otro|anterior|más antiguo)\b|(?:另一个|之前那个|上一?个(?:任务|训练)?|旧的那个))"
     r"(?!.*\b(?:behind|card|carte|karte)\b)",
+    re.IGNORECASE,
+)
+_EARLIER = re.compile(
+    r"(?<!with )(?<!to )(?<!vs )(?<!than )(?<!over )(?<!against )\bthe (?:run|training|job|one) (?:just |right )?before"
+    r"(?: (?:this|that|it)(?: one)?)?\W*$",
+    re.IGNORECASE,
+)
+_NOT_NAMES = (
+    r"run|training|job|model|card|team|it|that|this|he|she|what|who|there|here|let|how|where|when|day|night|week|month"
+    r"|today|yesterday|morning"
+)
+_OF_OTHERS = re.compile(
+    rf"\b(?!(?:\w*(?:{_NOT_NAMES}))['’]s\b)[^\W\d_]{{2,}}['’]s? (?:\w+ )?(?:run|training|job|experiment)\b"
+    r"|\b(?:his|her|their|deren|seinen?|ihren?|leur|somebody else['’]s|someone else['’]s) (?:\w+ )?(?:run"
+    r"|training|job|experiment"
+    r"|lauf|entra[iî]nement|entrenamiento)\b|\b(?:hers|theirs)\b"
+    r"|\b(?-i:(?:Lauf|Training|Job|Run) von (?:[A-Z]\w+))\b"
+    r"|\b(?-i:(?:entra[iî]nement|run|job|entrenamiento) d(?:e |['’])[A-Z]\w+)\b"
+    r"|(?:小[\u4e00-\u9fff]|老[\u4e00-\u9fff]|[他她]们?|别人|同事)的(?:训练|任务|运行)",
     re.IGNORECASE,
 )
 _ONE = r"(?:one|run|training|job|model|lauf|entra[iî]nement|entrenamiento)"
@@ -104,6 +130,14 @@ _BEST = re.compile(
     r"|(?:效果|表现|得分|分数)?最[好高佳]的?(?:那个|那次|一个|一次|模型|任务|训练|运行)",
     re.IGNORECASE,
 )
+_WORSE = re.compile(
+    r"\b(?:the|my|our|den|das|der|le|la|el)\s+(?:worse|worst|slow(?:er|est)|fast(?:er|est)|small(?:er|est)"
+    r"|big(?:ger|gest)"
+    r"|larg(?:er|est)|losing|bad|weak(?:er|est)|schlechte\w*|langsam\w*|schneller\w*|pire|moins bonne?"
+    r"|plus (?:lente?|mauvaise?)|peor"
+    r"|más lent[oa])\b|最?[差慢]的?(?:那个|那次|一个|任务|训练)",
+    re.IGNORECASE,
+)
 _MODEL = re.compile(r"\b(?:model|modell|modèle|modelo)\b|模型", re.IGNORECASE)
 
 
@@ -118,7 +152,7 @@ def by_id(asked: str, started: Sequence[str]) -> str:
     for at, pattern in _COUNTED:
         if -len(started) <= at < len(started):
             asked = pattern.sub(started[at], asked)
-    if len(started) != 2 or started[1] in asked:
+    if len(started) != 2 or started[1] in asked or _BY_STATE.search(asked):  # “not the finished one, the other”
         return asked
     return _OTHER_ELSEWHERE.sub(started[0], _OTHER.sub(started[0], asked))
 
@@ -142,6 +176,17 @@ def names_by_state(asked: str) -> bool:
     return bool(_BY_STATE.search(asked)) and not runs_in(asked)
 
 
+def means_other(asked: str) -> bool:
+    """Whether a run is meant that is not the newest one and has no name here."""
+    counted = (pattern for _, pattern in _COUNTED)
+    return any(way.search(asked) for way in (_OTHER, _OTHER_ELSEWHERE, _EARLIER, *counted)) and not runs_in(asked)
+
+
+def is_of_others(asked: str) -> bool:
+    """Whether somebody else's run is meant, and none is named."""
+    return bool(_OF_OTHERS.search(asked)) and not runs_in(asked)
+
+
 _ALL = re.compile(
     r"\b(?:everything|both(?: of them)?|all (?:of )?(?:them|it|the|my|our)?\s*(?:runs|trainings|jobs)?|alles|alle|beide"
     r"|tous|toutes|tout|les deux|todos|todas|todo|los dos)(?!\w)|所有|全部|两个都",
@@ -152,6 +197,11 @@ _ALL = re.compile(
 def means_all(asked: str) -> bool:
     """Whether more than one run is meant, and none is named."""
     return bool(_ALL.search(asked)) and not runs_in(asked)
+
+
+def means_worse(asked: str) -> bool:
+    """Whether one of several runs is meant by how good it is, and none is named."""
+    return bool(_BEST.search(asked) or _WORSE.search(asked)) and not runs_in(asked)
 
 
 def wants_best(asked: str) -> bool:

@@ -8,7 +8,13 @@ from agent.llm.slots.actions import ASKED
 from agent.tools.targets import QUOTE, mentions
 
 # With a file of pairs it is what is to be learned, without one what a model is to do.
-WRITING = re.compile(rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b", re.IGNORECASE)
+WRITING = re.compile(
+    rf"{ASKED}(?:translate|summari[sz]e|write (?:\w+ )?summar(?:y|ies))\b"
+    r"(?! (?:of )?(?:(?:the|this|my|our|that|these|those|all) )?(?:runs?|training|experiments?|results?|thread"
+    r"|conversation|chat|discussion"
+    r"|logs?|r-)\b)",
+    re.IGNORECASE,
+)
 _ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
 _BALANCED = re.compile(
     r"\bclass[ -]weights?\b|\b(?:up|over)-?weight\w*|\bequally important\b|\bas important as the\b"
@@ -31,7 +37,8 @@ _TEST_SHARE = re.compile(
     rf"|set(?:ting)? aside|reserv(?:e|ing))\s*(?:on|of|is|=|:|,|to be|with|should be)?\s*(?:a |the )?(?:last )?{_SHARE}"
     rf"|\b(?:hold|keep|put|set|leave)\s+{_SHARE}[^.;,]{{0,30}}?\b(?:out|back|aside|{_TEST})\b"
     rf"|{_SHARE}(?:\s+of\s+(?:it|them|(?:the\s+)?(?:rows|data|lines|examples|samples)))?"
-    rf"\s+(?:(?:for|as|in|into|to)\s+)?(?:the\s+|a\s+|my\s+)?{_TEST}\b)|\b(\d{{2}})\s*(?:[/:-]\s*(\d{{2}})\s+split\b|/\s*(\d{{2}})(?![\d/]))",
+    rf"\s+(?:(?:for|as|in|into|to)\s+)?(?:the\s+|a\s+|my\s+)?{_TEST}\b)"
+    rf"|\b(\d{{2}})\s*(?:[/:-]\s*(\d{{2}})\s+split\b|/\s*(\d{{2}})(?![\d/]))",
     re.IGNORECASE,
 )
 _SPLIT_BY = re.compile(
@@ -55,7 +62,9 @@ _TOGETHER = (
 )
 _AS_TEXT = (
     r"\b(?:use|read|from|with|take) (?:just |only )?(?:the )?{0}(?: line| column| text| field)? (?:only|alone)\b"
-    r"|\bonly (?:the )?{0}(?: line| column| text| field)?\b|"
+    r"|\bonly (?:the )?{0}(?: line| column| text| field)?\b"
+    r"|\b(?:only|just|nur|uniquement|seulement|solo) (?:to )?(?:read|use|take|look at|learn from|lies|nimm|lis|lee|usa)"
+    r" (?:(?:the|den|die|das|le|la|el) )?{0}\b|"
     r"\btext(?:s| column)?\s*(?:(?:is|are|stands?|lies?) in|is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
     r"|\b(?:from|use|using|read|reads?|only)\s+(?:the )?{0} texts?\b"
     r"|\b{0}[`\"”]?\s*(?:column )?(?:(?:is|has|holds|contains|as)\s+(?:the\s+)?)texts?\b(?! (?:length|classif))"
@@ -69,6 +78,14 @@ _TESTED = re.compile(r"\b(?:test|check|validat|evaluat|hold|held|split|prüf|tes
 _OF_TIME = frozenset({"time", "date", "dates", "chronological"})
 _CLUSTERS = re.compile(
     r"\b(\d{1,4})\s+(?:clusters|groups|segments)\b|\bk\s*(?:=|:|of|is)?\s*(\d{1,4})\b", re.IGNORECASE
+)
+_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_COUNTS = {word: count for count, word in enumerate(_WORDS, start=2)}
+_MOST_CLUSTERS = re.compile(
+    rf"\b(?:at most|no more than|up to|max(?:imum)?) (\d{{1,3}}|{'|'.join(_COUNTS)})\b(?=\W*(?:$|[,.;]"
+    rf"|(?:clusters|groups|segments)))"
+    rf"|\b(\d{{1,3}}|{'|'.join(_COUNTS)}) (?:(?:clusters|groups|segments) )?(?:at most|max|tops|or (?:fewer|less))\b",
+    re.IGNORECASE,
 )
 _METHOD = re.compile(r"\b(k-?means|gmm|gaussian mixtures?|ward|hdbscan)\b", re.IGNORECASE)
 _METHODS = {"km": "kmeans", "k-": "kmeans", "gm": "gmm", "ga": "gmm", "wa": "ward", "hd": "hdbscan"}
@@ -133,6 +150,9 @@ def clusters_in(asked: str) -> dict[str, Any]:
     """The settings of a clustering that a person stated: how many, by which method, what to compare them with."""
     count, method, labels = _CLUSTERS.search(asked), _METHOD.search(asked), _KNOWN_GROUPS.search(asked)
     found: dict[str, Any] = {"k": int(count.group(1) or count.group(2)) if count else None}
+    if most := _MOST_CLUSTERS.search(asked):
+        said = (most.group(1) or most.group(2)).lower()
+        found = {"max_k": int(said) if said.isdigit() else _COUNTS[said]}
     found["method"] = _METHODS[method.group(1).lower()[:2]] if method else None
     found["labels"] = next(filter(None, labels.groups())) if labels else None
     return {name: value for name, value in found.items() if value is not None}

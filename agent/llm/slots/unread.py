@@ -49,6 +49,18 @@ _LEFT_OUT = re.compile(
     r"|(?:everything|all columns) (?:but|except)(?! (?:use|with|change|take|for)\b)|skip(?:ping)?)\b",
     re.IGNORECASE,
 )
+# What is done to the rows before a training, and methods that no recipe has.
+_PREPARED = re.compile(
+    r"\b(?:over|under|up|down|re)-?sampl\w+|\bimput(?:e|ing|ation)\b|\b(?:drop|remove|delete|skip|fill|filter"
+    r"|clean|throw out)\w*"
+    r" (?:out |up )?(?:(?:the|all|any|every) )*(?:rows?|lines|outliers?|duplicates?|nulls?|nans?|missing|empty"
+    r"|blanks?)\b"
+    r"|\b(?:only|just) (?:the )?(?:rows|data|lines|samples|customers) (?:from|of|where|with|since|before|after)\b"
+    r"|\brows (?:where|from|since|before|after)\b|\b(?:dedup\w*|de-duplicate|one-hot|standardi[sz]e|pca)\b"
+    r"|\b(?:log|box-cox)[ -]transform\w*"
+    r"|\b(?:xgboost|catboost|random forests?|svms?|logistic regression|naive bayes|knn|prophet|s?arimax?|lstm|gru)\b",
+    re.IGNORECASE,
+)
 _ASSIGNED = re.compile(r"\b([A-Z][A-Z0-9_]+)=([^\s,;]+)")
 # What stands before a column that is only read, parts the rows, or was predicted before.
 _READ = re.compile(
@@ -63,10 +75,13 @@ _PLACE = re.compile(
 )
 _MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
 _ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
+_SOON = re.compile(r"\b(?:prio(?:rity|rität)?|priorité|prioridad)\b|优先级?", re.IGNORECASE)
+_REACHED = re.compile(r"\b(?:internet|outbound|(?:hf|model|hugging ?face) hub)\b|联网|上网|外网", re.IGNORECASE)
 _LATER = re.compile(
     r"\b(?:tonight|tomorrow|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
     r"|ce soir|demain|esta noche|until (?:noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next \w+)"
-    r"|until \d{1,2}(?::\d\d)? ?(?:am|pm|h|o['’]clock)|bis (?:mon|diens|mitt|donners|frei|sams|sonn)\w+"
+    r"|until (?:christmas|easter|(?:the )?(?:end|beginning|start|middle) of|spring|summer|autumn|winter"
+    r"|new year)\b|until \d{1,2}(?::\d\d)? ?(?:am|pm|h|o['’]clock)|bis (?:mon|diens|mitt|donners|frei|sams|sonn)\w+"
     r"|jusqu['’]\w+ (?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)|hasta el \w+)\b|明天|今晚|周末",
     re.IGNORECASE,
 )
@@ -149,6 +164,7 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
             and not factors_in(words)
             and name.lower() != "round"  # “boxes round them”
         )
+    yield from (said.group() for said in _PREPARED.finditer(words))
     if not settings_in(words) and "test_frac" not in arguments:
         yield from (said.group() for said in _VAGUE.finditer(words))
     if not factors_in(words):
@@ -156,6 +172,10 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     yield from (said.group() for said in _ASSIGNED.finditer(words) if said.group(2) not in given)
     yield from (said for said in MODEL.findall(words) if said not in given)
     yield from (said.group() for said in _MACHINES.finditer(words) if said.group().lower() not in given.lower())
+    if "priority" not in arguments and ("file" in arguments or "drop_columns" not in arguments):
+        yield from (said.group() for said in _SOON.finditer(words))
+    if "network" not in arguments and arguments.get("task", "") == "" and "target" not in arguments:
+        yield from (said.group() for said in _REACHED.finditer(words))
     if "engine" not in arguments:
         yield from (said.group() for said in _ENGINE.finditer(words))
     if not {"gpus", "host"} & arguments.keys():

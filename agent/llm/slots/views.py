@@ -22,9 +22,14 @@ _RESULTS = (
         r"|de verdad)\b",
         "calibration",
     ),
-    (r"\bprecision(?:[ -]|/|, )(?:(?:and|vs\.?|over|gegen|und|contre|et|contra|y|和) )?recall\b|\bpr[ -]curve\b", "pr"),
     (
-        r"\bcalibr\w+\b|\breliability\b|\bkalibr\w+|校准|\b(?:trust\w*|reliable|honest|verlässlich|zuverlässig"
+        r"\bprecision(?:[ -]|/|, )(?:(?:and|vs\.?|over|gegen|und|contre|et|contra|y|和) )?recall\b"
+        r"|\bpr[ -](?:curve|kurve)\b|\b(?:courbe|curva) pr\b|\bpr\s*曲线",
+        "pr",
+    ),
+    (
+        r"\bhow (?:sure|confident|certain)\b|\bwie sicher\b|\bcalibr\w+\b|\breliability\b|\bkalibr\w+|校准"
+        r"|\b(?:trust\w*|reliable|honest|verlässlich|zuverlässig"
         r"|fiables?)\b"
         r".*\b(?:probabilit\w+|wahrscheinlichkeit\w*|probabilidad\w*)\b",
         "calibration",
@@ -42,12 +47,15 @@ _RESULTS = (
         r"|looks? at most)\b"
         r"|\bstützt\b|\bachtet (?:es|das modell)\b|\bs['’]appuie\b|\b(?:pèsent?|comptent|compte) le plus\b"
         r"|\bzählen am meisten\b|\b(?:cuentan|influyen) más\b|\bse apoya\b|\bpesan más\b"
-        r"|看重|[靠看].{0,3}(?:特征|列)|影响最大|最关键的?(?:特征|列)",
+        r"|\b(?:which|what|welche\w*|quel(?:le)?s|qu[ée]|cu[áa]les) (?:\w+ )?(?:features|columns|variables|inputs"
+        r"|spalten"
+        r"|merkmale|colonnes|columnas|características)\b(?!.*\b(?:missing|null|nan|have|has|are there|gibt)\b)"
+        r"|哪些?(?:特征|列|变量)|看重|[靠看].{0,3}(?:特征|列)|影响最大|最关键的?(?:特征|列)",
         "importance",
     ),
     (
-        r"\bmistakes?\b|\bmess(?:es|ed)? up\b|\bscrew(?:s|ed)? up\b|\bmisjudged?\b|\b(?:it|model) (?:was|is"
-        r"|went) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
+        r"\bmistakes?\b|\bmess(?:es|ed)? up\b|\bscrew(?:s|ed)? up\b|\bmisjudged?\b|\b(?:it['’]s|(?:it|model) (?:was|is"
+        r"|went)) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
         r"|\berror analysis\b|\bfailures\b|\bwhere (?:does|did) it fail\b|\b(?:get|got|gets"
         r"|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"
         r"|\bwrong (?:predictions|answers)\b|\bgo(?:es)? wrong\b|\b(?:most|is it) (?:often )?wrong\b"
@@ -56,11 +64,15 @@ _RESULTS = (
         r"|\b(?:makes?|macht)\b.*\berrors\b|\bmispredict\w*|\bwhere it fails\b|\bfails? on\b"
         r"|\bsagt\b.*\bfalsch\b|\bdaneben\b|\bse trompe\b|\b(?:mal prédits?|ratés)\b|\bse equivoca\b"
         r"|\b(?:falló|predijo mal|la pifió|equivocaciones|fallos)\b|\bfalsche?n? (?:vorhersagen|beispiele)\b"
+        r"|\btromp(?:é|ée|és|ées|ent?)\b|\bse tromper\b|\bequivoc\w+|\bmal (?:class|clasif|pr[ée]d|pred|[ée]tiquet)\w*"
+        r"|\bclasific\w+ mal\b|\bclass\w+ mal\b|\birrt (?:sich|es|er)\b|\blag (?:es|er|das modell) falsch\b"
+        r"|\bfalsch (?:klassif|eingeord|vorherges|erkann|zugeord)\w*|(?:搞|弄|认|猜|识别)错|错例"
         r"|\bhat (?:er|es|das modell) falsch\b|\boù\b.*\bse plante\b|(?:预测|分|判断?)错|出错",
         "mistakes",
     ),
     (
-        r"\b(?:per|each|every|by|which|worst|best)[ -]class(?:es)?\b|\bboth classes\b|\bequally (?:well|good)\b"
+        r"\b(?:per|each|every|by|which|worst|best)[ -]class(?:es)?\b|\bboth classes\b|\b(?:rare|minority"
+        r"|positive) class(?:es)?\b|\bequally (?:well|good)\b"
         r"|\b(?:pro|je|jeder|welche) klassen?\b"
         r"|\b(?:par|chaque|quelles?) classes?\b|\b(?:por|cada|qué) clases?\b|(?:每个?|各|哪个?)(?:类别?|类)",
         "classes",
@@ -75,8 +87,10 @@ _RESULTS = (
 _SPEED = re.compile(
     r"\bthroughput\b|\bdurchsatz\b|\bdébit\b|\bcaudal\b|吞吐|\bsteps?\s*/\s*s(?:ec)?\b|\b(?:speed"
     r"|pace) of (?:the )?(?:training|run|it)\b|\b(?:vitesse|geschwindigkeit|velocidad)\b"
-    r"|速度|\bsteps? (?:per|a) (?:second|minute|hour)\b|\btraining speed\b"
+    r"|速度|\b(?:steps?|iterations?|samples?|batches|rows) (?:per|a) (?:sec|second|minute|hour)\b|\btraining speed\b"
     r"|\b(?:schritte|steps) pro sekunde\b|\b(?:étapes|pas) par seconde\b|\b(?:pasos|steps) por segundo\b|每秒"
+    r"|^\W*(?:(?:the|its|training|current) )*speed\W*$|\bspeed (?:chart|curve|plot|over time)\b"
+    r"|\b(?:chart|plot|graph|curve|draw|show|see)\b[^.;]{0,15}\bspeed\b"
     r"|\bhow (?:fast|quick\w*) (?:is|was|does|did|do) (?:it|this|that|the (?:run|training)|r-)",
     re.IGNORECASE,
 )
@@ -84,7 +98,8 @@ _SPEED = re.compile(
 _NO_USE = re.compile(r"\bout of (?:gpu )?memory\b|\bon (?:\w+ )?gpus?\b|\bgpu[ -](?:hours?|\d+)\b", re.IGNORECASE)
 _GPU = re.compile(r"\bgpus?(?:['’]s)?(?:[ -](?:memory|ram|mem))?\b|\bvram\b|显卡|显存", re.IGNORECASE)
 _MACHINE = re.compile(
-    r"\b(?:resources?|cpus?|processors?|cores|memory|ram|mem|prozessor\w*|(?:arbeits|haupt)?speicher\w*|processeurs?|mémoire"
+    r"\b(?:resources?|cpus?|processors?|cores|memory|ram|mem|prozessor\w*|(?:arbeits|haupt)?speicher\w*"
+    r"|processeurs?|mémoire"
     r"|procesador\w*|memoria)\b|内存|处理器",
     re.IGNORECASE,
 )

@@ -19,6 +19,14 @@ _FORBIDDEN = re.compile(
     r"^\W*(?:hang on|hold on|(?:please )?wait|not so fast|not yet|warte|moment mal|attends|attendez|espera)\b"
     r"|^\W*(?:等等|等一下|先别|先不)|"
     rf"\b(?:do(?:n['’]?t| not)|never|not|no need to|please not|rather not|ne|n['’]|no)\s*(?:\w+\s+)?{_DONE}{_WHAT}"
+    rf"|\b(?:we|they|you|one)\s+(?:ca|wo|must|should)n['’]t\s+(?:\w+\s+)?{_DONE}\b"
+    rf"|\b(?:we|they|you|one)\s+(?:cannot|can not|must not|should not|(?:are|am) not (?:allowed|going"
+    rf"|supposed) to)\s+(?:\w+\s+)?{_DONE}\b"
+    r"|\b(?:bringt (?:ja |doch )?nichts|sert à rien|no sirve de nada|(?:is|be) pointless|no point in|(?:won|would"
+    r"|did)n['’]t help)\b"
+    r"|\b(?:not (?:now|today|yet)|jetzt noch nicht|noch nicht jetzt|pas (?:maintenant|encore|tout de suite)"
+    r"|(?:no ahora|todav[íi]a no"
+    r"|a[úu]n no))\W*$|(?:先不急|不是现在)\W*$"
     r"|\b(?:nothing to (?:run|train|start|do)|(?:do(?:n['’]?t| not)|never) (?:use|run|touch|take) (?:it|that"
     r"|this)(?: one)?"
     r"\W*(?:$|,|\.|yet|any))"
@@ -34,14 +42,31 @@ _ASKS = re.compile(
     r"|a-t-on|as-tu|avez-vous|est-ce|devrait-on|faut-il|pourquoi|quand|deber[ií]a\w*"
     r"|[¿]?(?:por qu[eé]|cu[aá]ndo|hemos|has|ser[ií]a))"
     r"\b[^.!;]*[?？]\W*$"
+    r"|^\W*(?:could|would|can|might|will|kann|könnte\w*|würde\w*|podr[ií]an?|pourraient?)\b[^.!;]*\b(?:help"
+    r"|matter|improve|be better"
+    r"|make sense|suffice|be enough|change anything|make a difference|helfen|etwas bringen|ayudar|aider"
+    r"|changer quelque chose)\b[^.!;]*$"
     r"|^\W*(?:who|qui|wer|qui[eé]n)\s+(?:has|have|a|ont|hat|haben|ha|han)\b"
     r"|^\W*(?:please )?(?:remind|tell|show) me (?:what|which|how|when|whether)\b"
     r"|^\W*(?:which|what|welche\w*|quel\w*|qué|cuál\w*)\b[^.!;]*\b(?:could|can|should|might|könn\w*|soll\w*|peu\w*|puis"
-    r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|(?<!可以)(?<!能搞)(?<!能做)(?<!行)(?<!好)吗|多久|为什么)[^。！]*[?？]?\W*$",
+    r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|(?<!可以)(?<!能搞)(?<!能做)(?<!行)(?<!好)吗|多久"
+    r"|为什么)[^。！]*[?？]?\W*$",
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(
-    r"\b(?:what if|i wonder|wondering (?:if|whether|why|how)|suppose|hypothetical\w*|in theory"
+    r"^\W*(?:(?:so|and|but) )?(?:what(?:['’]s| is| are) (?:an?|the (?:point|meaning|use|idea|difference))\b"
+    r"|c['’]est quoi\b"
+    r"|qu['’]est-ce qu(?:['’]une?|e c['’]est)\b|was (?:ist eine?|bedeutet|heißt)\b|qué (?:es un"
+    r"|significa))[^,.;!?]*\W*$"
+    r"|是什么(?:意思)?\W*$|^\W*什么是|\bquiz[áa]s?\b|\btal vez\b|\bvielleicht (?:sollte[nst]* )?wir\b|\bpeut-être qu"
+    r"|^\W*(?:(?:and|so|but) )?(?:how (?:long|often|come|much (?:would|will|does|did|time))|wie lange|combien de temps"
+    r"|cu[áa]nto (?:tiempo|tarda))\b[^.;!]*$|^\W*(?:is|are) (?:it|this|that|\w+) (?:an? )?(?:hard|easy|difficult"
+    r"|realistic|worth)\b[^.;!]*$|"
+    r"^\W*(?:and |but |so |hey )?how (?:would|do|does|did|should|might) (?:one|people|others|somebody|someone"
+    r"|they|you (?:usually"
+    r"|normally|generally|typically))\b|^\W*wie (?:würde|macht|geht|trainiert) man\b|^\W*comment (?:on|fait-on)\b"
+    r"|^\W*¿?cómo se\b"
+    r"|\b(?:what if|i wonder|wondering (?:if|whether|why|how)|suppose|hypothetical\w*|in theory"
     r"|would it (?:help|make sense|be)"
     r"|(?:should|shall) (?:we|i)|(?:whether|if) (?:we|i|you|it) should"
     r"|maybe (?:we|i) (?:should|could)|(?:we|i)(?:['’]m| am| are|['’]re)? thinking (?:of|about)"
@@ -67,6 +92,13 @@ _ENDED = re.compile(
     r"|\b(?:arr[êe]te\w*|[ée]teins|coupe[rz]?|apaga\w*|det[ée]n\w*|quita\w*)\b|关闭|关掉|下线|停",
     re.IGNORECASE,
 )
+# A question about a service that there is.
+_IS_IT = re.compile(
+    r"\W*(?:is|are|was|does|did|has|what|which|who|when|why|how (?:many|often|much|long|fast)|ist|sind|läuft"
+    r"|est-ce que|está)\b"
+    r"(?! (?:it possible|there (?:a|any) way|about|if))",
+    re.IGNORECASE,
+)
 _TO_SOMEBODY = re.compile(
     rf"^\W*@(?!trainyard\b)(?!{FILE_NAME})[\w.-]+"
     r"|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b|it\b|the\b)\w+ (?:to|that|about|not)\b",
@@ -82,7 +114,7 @@ def is_wished(asked: str) -> bool:
 
 def is_begun(asked: str) -> bool:
     """Whether a request that speaks of a model's service wants it, and not its end."""
-    return not _ENDED.search(asked)
+    return not (_ENDED.search(asked) or _IS_IT.match(asked))
 
 
 def is_to_somebody(asked: str) -> bool:
