@@ -106,6 +106,14 @@ def test_other_words_and_other_languages_are_understood(words: str, intent: str)
             "halte r-abc123 an, sobald es fertig ist",
             "never kill r-abc123",
         ),
+        *(
+            "cancel the meeting",
+            "retry the upload",
+            "stopp die Musik",
+            "coupe le chauffage",
+            "把灯关了",
+            "give it another hour",
+        ),
         *("what happens if I kill r-abc123", "maybe we should retry r-abc123", "bob wants to resume r-abc123"),
     ],
 )
@@ -125,6 +133,8 @@ def test_what_is_only_spoken_of_is_not_done(words: str) -> None:
         ),
         *("ask bob to train it again", "evaluate whether we should deploy it"),
         *("would more epochs help?", "bitte noch nichts trainieren", "sollten wir mit mehr Epochen trainieren?"),
+        *("how would one go about predicting churn", "is the api up", "train a model for churn, but not now"),
+        *("we can't deploy it", "c'est quoi un epoch", "how much would it cost to train on this"),
         *("faut-il entraîner un modèle ?", "todavía no entrenes nada", "先不要训练", "要不要再训练一次？"),
     ],
 )

@@ -494,6 +494,33 @@ async def test_what_is_answered_about_a_request_is_added_to_it(answer: str, plan
     assert not (await reply(*asked, report, *told)).calls
 
 
+@pytest.mark.parametrize(
+    ("words", "run"),
+    [
+        ("arrête le premier", "r-aaaaaa"),
+        ("stopp den zweiten", "r-bbbbbb"),
+        ("停掉第一个", "r-aaaaaa"),
+        ("stop the other one", "r-aaaaaa"),
+        ("stop the third one", None),
+        ("kill the worse one", None),
+        ("stop Lena's run", None),
+        ("resume r-aaaaaa and stop r-bbbbbb", None),
+        ("nicht den fertigen, den anderen bitte pausieren", None),
+    ],
+)
+async def test_an_act_is_done_on_no_other_run_than_the_one_that_is_meant(words: str, run: str | None) -> None:
+    answer = await reply(*_started("r-aaaaaa", "1"), *_started("r-bbbbbb", "2"), user(words))
+    assert [json.loads(call.arguments).get("run") for call in answer.calls] == ([run] if run else [])
+
+
+@pytest.mark.parametrize(
+    "words", ["is Tom's run done", "the log of the previous run", "status of the run before this one"]
+)
+async def test_a_run_that_is_not_known_here_is_looked_up_and_not_taken_for_the_newest(words: str) -> None:
+    (call,) = (await reply(*_started("r-aaaaaa", "1"), user(words))).calls
+    assert call.name == "list_runs"
+
+
 async def test_which_of_two_runs_is_meant_is_asked_for_where_only_their_state_is_said() -> None:
     runs = (*_started("r-aaaaaa", "1"), *_started("r-bbbbbb", "2"))
     (question,) = (await reply(*runs, user("the log of the finished one"))).calls
