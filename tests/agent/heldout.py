@@ -1,8 +1,8 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Tables: the errors of the held-out sentences and of the blind tables `A`, `C` to `I`, `L` and `M` were looked at while
-the planner was made. Those of `B` were not: only its totals are ever looked at, and whoever mends the planner by a
-single sentence of it leaves nothing to measure with.
+Tables: the errors of the held-out sentences and of the blind tables `A`, `C` to `I` and `L` to `N` were looked at while
+the planner was made. Those of `B` and `P` were not: only their totals are ever looked at, and whoever mends the planner
+by a single sentence of them leaves nothing to measure with.
 
 Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
 is judged. A run with changes may be planned as a copy of a run (`clone_run`) or as the thread's plan once more: those
@@ -34,7 +34,7 @@ PLANS = frozenset(
 MOST_STEPS = 5
 FILE, TARGET, PLANNED = "churn.csv", "churned", {"learning_rate": 0.1, "rounds": 500}  # of the newest run
 _SPACED = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
-_KINDS = {"category": "category", "number": "number", "date": "datetime", "text": "text", "id": "id"}
+_KINDS = {"category": "category", "number": "number", "date": "datetime", "text": "text", "id": "identifier"}
 
 
 class Planner(Protocol):

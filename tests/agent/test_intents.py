@@ -263,6 +263,8 @@ def test_how_many_lines_are_wanted_is_read(words: str, lines: int | None) -> Non
         ("las líneas del log que contengan timeout", {"search": "timeout"}),
         ("les lignes avec « loss »", {"search": "loss"}),
         ("日志里包含 epoch 的行", {"search": "epoch"}),
+        ("steht was von Fehlern im Log?", {"level": "error"}),
+        ("busca 'warning' en el log", {"search": "warning"}),
     ],
 )
 def test_which_lines_are_wanted_is_read_in_other_languages(words: str, wanted: dict[str, str]) -> None:

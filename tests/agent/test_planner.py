@@ -789,6 +789,16 @@ async def test_words_on_clusters_are_about_those_that_were_found(words: str, too
     assert (call.name, json.loads(call.arguments).get("settings", {}).get("k")) == (tool, k)
 
 
+async def test_no_identifier_is_guessed_as_the_target_and_no_unknown_column_dropped() -> None:
+    columns = [{"name": "customer_id", "kind": "identifier"}, {"name": "year_built", "kind": "number"}]
+    report = {**SALES, "columns": [*columns, {"name": "left", "kind": "category"}], "suggested_target": "left"}
+    report["suggested_task"] = "tabular_classification"
+    (call,) = (await after_a_look("train a model to predict whether a customer leaves", report)).calls
+    assert (call.name, json.loads(call.arguments)["target"]) == ("start_training", "left")
+    (call,) = (await after_a_look("trainiere auf left, ohne das Baujahr", report)).calls
+    assert (call.name, "das Baujahr" in json.loads(call.arguments)["question"]) == ("ask_user", True)
+
+
 async def after_a_run(words: str, report: dict[str, Any], **plan: Any) -> ModelReply:
     """What is made of words where a run was started on data with this report."""
     plans = ("inspect_dataset", {"file": "sales.csv"}), ("start_training", {"file": "sales.csv", **plan})

@@ -233,7 +233,8 @@ def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[s
         return None, "There is no column to predict: the card says what the file needs."
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
     read = report.get("text_column")
-    named, sure = target_in(asked, [name for name in names if name != read])
+    ids = {name for name in _names(report, "identifier") if not mentions(name, asked)}
+    named, sure = target_in(asked, [name for name in names if name != read and name not in ids])
     if sure:
         return named, ""
     said = said_to_predict(asked)

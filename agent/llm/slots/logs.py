@@ -55,6 +55,7 @@ _OLDER = re.compile(
 )
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _WARNINGS = re.compile(r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias?)\b|警告", re.IGNORECASE)
+_ERRORS = re.compile(r"\bfehlern?\b|\berreurs?\b|\berrores\b|错误|报错", re.IGNORECASE)
 _GREP = re.compile(
     r"\b(?:grep|search|look|scan|filter)(?: (?:it|the logs?|logs?|the output))?(?: for)?\s+(?!for\b|the\b|its\b"
     r"|my\b|in\b"
@@ -67,7 +68,7 @@ _TAIL = re.compile(r"\b(?:tail|head)?\s*-n\s*(\d{1,4})\b|\btail\s+-?(\d{1,4})\b"
 
 def log_arguments(asked: str) -> dict[str, Any]:
     """Which lines of a log are wanted: level, words, how many, older ones, or all as a file."""
-    asked = _WARNINGS.sub("warnings", asked)
+    asked = _ERRORS.sub("errors", _WARNINGS.sub("warnings", asked))
     level, quoted = _LEVEL.search(asked), _QUOTED.search(asked)
     named = _FOR.search(asked) or _SEARCHED.search(asked)
     found: dict[str, Any] = {}
@@ -75,7 +76,7 @@ def log_arguments(asked: str) -> dict[str, Any]:
     search = (quoted.group(1) or quoted.group(2)) if quoted else next(filter(None, named.groups())) if named else ""
     if level and not quoted:
         found["level"] = level.group(1).lower()
-    if search and not RUN_ID.fullmatch(search.lower()) and search.lower() not in _NO_TEXT:
+    if search and not RUN_ID.fullmatch(search.lower()) and (quoted or search.lower() not in _NO_TEXT):
         found["search"] = search
     tail = _TAIL.search(asked)
     lines = int(tail.group(1) or tail.group(2)) if tail else count_in(asked)

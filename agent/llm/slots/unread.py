@@ -49,6 +49,11 @@ _LEFT_OUT = re.compile(
     r"|(?:everything|all columns) (?:but|except)(?! (?:use|with|change|take|for)\b)|skip(?:ping)?)\b",
     re.IGNORECASE,
 )
+_WITHOUT = re.compile(
+    r"\b(?:without|ohne|sans|sin)\s+(?:the|das|die|den|der|la|le|les|el|los|las)\s+"
+    r"(?!inter|net|hub|gpu|cpu|search|such|rest|other|last)\w+",
+    re.IGNORECASE,
+)
 # What is done to the rows before a training, and methods that no recipe has.
 _PREPARED = re.compile(
     r"\b(?:over|under|up|down|re)-?sampl\w+|\bimput(?:e|ing|ation)\b|\b(?:drop|remove|delete|skip|fill|filter"
@@ -112,7 +117,7 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
         found += [name for name in columns if len(name) > 2 and _is_meant(name, asked) and name not in str(arguments)]
         found += [name for name in arguments.get("drop_columns") or () if columns and name not in columns]
     if tool == "start_training" and not arguments.get("drop_columns"):
-        found += [said.group() for said in _LEFT_OUT.finditer(asked)]
+        found += [said.group() for said in (*_LEFT_OUT.finditer(asked), *_WITHOUT.finditer(asked))]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))
 
 
