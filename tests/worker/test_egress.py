@@ -333,7 +333,7 @@ def test_the_forwarder_ends_as_its_program_ends(tmp_path: Path) -> None:
     assert ended("import sys; sys.exit(5)") == 5
     assert ended("import os; os.kill(os.getpid(), 9)") == -signal.SIGKILL
     handler = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))"
-    handled = f"import signal, sys, time; {handler}; print(flush=True); time.sleep(60)"
+    handled = f"import signal, sys, time; {handler}; print(flush=True)\nwhile True: time.sleep(0.01)"
     assert ended(handled, signal.SIGTERM) == 9
     assert ended("import time; print(flush=True); time.sleep(60)", signal.SIGTERM) == -signal.SIGTERM
     assert processes_naming(str(tmp_path / "none.sock")) == []
