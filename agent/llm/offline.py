@@ -75,8 +75,6 @@ _OF_ONE_RUN = frozenset(
         *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_script"),
     }
 )
-
-
 _LOOKED_AT = frozenset(
     {"run_status", "run_logs", "run_metrics", "run_results", "run_checkpoints", "run_attempts", "run_script"}
 )
@@ -176,7 +174,7 @@ def _which_run(intent: str | None, asked: Request, messages: Sequence[ModelMessa
     runs = started(messages)
     if intent in ACT and means_all(asked.words) and len(runs) > 1:
         return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in runs)))
-    if intent in ACT and _is_unsure_which(intent or "", asked.words, runs):
+    if intent is not None and intent in ACT and _is_unsure_which(intent, asked.words, runs):
         return say(WHICH_RUN.format(", ".join(f"`{run}`" for run in runs) or "none"))
     if intent in _OF_ONE_RUN and intent in PLANNED and means_all(asked.words) and len(runs) > 1:
         return of_which(runs)

@@ -109,6 +109,19 @@ def test_what_is_typed_for_a_choice(content: Content, typed: str) -> None:
     assert f"type: {typed}" in shown(content)
 
 
+@pytest.mark.parametrize(
+    ("labels", "line"),
+    [
+        (("age", "health"), "[1: age]   [2: health]   (type 1 or 2)"),
+        (("10", "20"), "[10]   [20]   (type 10 or 20)"),
+    ],
+)
+def test_a_choice_has_the_number_that_answers_it(labels: tuple[str, ...], line: str) -> None:
+    buttons = (Button(action="answer", subject=f"q-1.{number}", label=label) for number, label in enumerate(labels))
+    card = Card(kind="notice", title="A question", buttons=tuple(buttons))
+    assert any(line in one for one in shown(Content(card=card)))
+
+
 def test_a_menu_without_choices_is_not_shown() -> None:
     assert not any("Metrics" in line for line in shown(picking()))
 

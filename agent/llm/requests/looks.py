@@ -77,7 +77,7 @@ _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def shown_as(intent: str | None, asked: str) -> str | None:
-    """What shows what is asked for: numbers of a run as a picture or as a file, as it is said."""
+    """What shows what is asked for, where one plain word says it: a log and no model, numbers as a file."""
     if intent == "download_artifact" and _SAID_OF_TALK.search(asked) and not _MODEL.search(asked):
         return "export_session"
     if intent == "download_artifact" and _LOG.search(asked) and not _MODEL.search(asked):

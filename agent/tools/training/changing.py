@@ -238,9 +238,8 @@ class Changing:
         session_id, changes = caller.session_id, dict[str, object]()
         settings = {name: value for name, value in asked.settings.items() if value is not None}
         program = await self._bundles.read(spec.bundle_sha256, spec.entry) if settings else ""
-        changes["arguments"] = with_settings(before, settings, program)
-        if asked.arguments is not None:
-            changes["arguments"] = with_options(with_settings(before, settings, program), arguments_of(asked.arguments))
+        line = with_settings(before, settings, program)
+        changes["arguments"] = line if asked.arguments is None else with_options(line, arguments_of(asked.arguments))
         if asked.environment is not None:
             changes["environment"] = before.environment | environment_in(asked.environment)
         names = (asked.file,) if asked.file else asked.data
