@@ -72,6 +72,8 @@ class TrainingRuntime:
         self._listens_itself = False
         self._stop_asked = False
         self._polled = False
+        self._first_row: tuple[int | None] | None = None  # the step that this process's first row was given
+        self._second_step = False
         self._save: Save | None = None
 
     # --- life of a run
@@ -127,6 +129,10 @@ class TrainingRuntime:
         """
         if self._writes:
             self._append_row(step, values)
+        if self._first_row is None:
+            self._first_row = (step,)
+        elif step is None or (step,) != self._first_row:
+            self._second_step = True
         if self._stop_asked:  # under torchrun each process looks
             self._stop_if_wanted()
 
@@ -332,6 +338,8 @@ class TrainingRuntime:
     def _stop_if_wanted(self) -> None:
         if self._save is None or self._polled:
             return
+        if self._ranks > 1 and not self._second_step:
+            return  # it may read `should_stop` after this row, and the others would wait for it
         if os.getpid() != self._pid or threading.current_thread() is not threading.main_thread():
             return  # the exit would end a thread or a worker, not the training
         self.save_checkpoint()

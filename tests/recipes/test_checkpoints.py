@@ -316,3 +316,16 @@ def test_each_rank_of_a_script_that_never_asks_ends_at_its_next_row(tmp_path: Pa
     child.communicate(timeout=LIMIT_S)
     assert child.returncode == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["step=1, ", ""])
+def test_a_rank_that_is_told_within_its_first_step_still_asks_the_others(step: str, tmp_path: Path) -> None:
+    """It reads `should_stop` after its first row: ended before, it would leave the others in their next exchange."""
+    body = (
+        "import os, signal\nrt.start('m')\nrt.register_graceful_shutdown(save=lambda f: None)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"rt.log_metrics({step}loss=1.0)\nprint('asks', rt.should_stop)\n"
+    )
+    child = script(tmp_path, body, WORLD_SIZE="2", RANK="1")
+    said, errors = child.communicate(timeout=LIMIT_S)
+    assert (child.returncode, said.split()) == (0, ["asks", "True"]), errors
