@@ -109,7 +109,7 @@ def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) 
     """The reply, unless the request says something that its call does not hold: that is asked for, and not dropped."""
     for one in () if asked.settled or reply.text.endswith(_WITHOUT_IT) else reply.calls:
         if missed := unread(one.name, json.loads(one.arguments), asked.words, _unused(one, messages)):
-            return not_read(missed, report_of(messages))
+            return not_read(one.name, missed, report_of(messages))
         if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
             return say(NOTHING_NEW)
     return reply

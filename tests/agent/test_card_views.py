@@ -102,6 +102,8 @@ def test_words_choose_metrics_and_a_run_beside() -> None:
         "compare": {"before": "previous"},
         "r-abc123 vs yesterday": {"run": RUN, "before": "yesterday"},
         "alone": {"beside": ""},
+        "add accuracy": {"metrics": ("accuracy",), "change": "add"},
+        "r-abc123 hide accuracy": {"run": RUN, "metrics": ("accuracy",), "change": "remove"},
         "all metrics": {"every": True},
         "first": {"every": False},
         "r-abc123.c": {"run": RUN, "beside": ""},
@@ -113,7 +115,8 @@ def test_words_choose_metrics_and_a_run_beside() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["r-abc123.x", "r-abc123.", "r-abc123.l1 zoom", "r-12", "r-abc123 steps=3-9", "smooth=2", "r-abc123.c12"]
+    "words",
+    ["r-abc123.x", "r-abc123.", "r-abc123.l1 zoom", "r-12", "r-abc123 steps=3-9", "smooth=2", "r-abc123.c12", "add"],
 )
 def test_what_says_nothing_about_a_card_is_refused(words: str) -> None:
     with pytest.raises(BadRequest):
@@ -278,6 +281,25 @@ async def test_metrics_are_chosen_by_the_names_that_people_see(harness: Harness)
             "my metric, loss": "of `loss`, `my metric`.",
             "loss nonsense": "of `loss`. No metric of it is called `nonsense`.",
             "metric loss": "of `loss`, `my metric`.",
+        }.items():
+            assert (await stage.asks("card", run.id, *said.split())).text.endswith(shown), said
+
+
+async def test_metrics_are_added_to_a_card_and_taken_off(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        await stage.says(run, rows(1, 2, train_loss=0.5, auc=0.7, f1=0.6, lr=0.1, norm=1.0, seen=3))
+        for said, shown in {
+            "loss": "of `loss`.",
+            "add f1 auc": "of `loss`, `auc`, `f1`.",
+            "add f1": "shows that already. It shows `loss`, `auc`, `f1`.",
+            "hide auc": "of `loss`, `f1`.",
+            "without auc": "does not show that. It shows `loss`, `f1`.",
+            "remove loss f1": f"shows nothing else. Say what it is to draw: `card {run.id} loss`.",
+            "add lr norm seen": f"such as `card {run.id} loss learning_rate norm seen`.",
+            "all": "of all metrics.",
+            "hide seen": f"such as `card {run.id} loss seen`.",
         }.items():
             assert (await stage.asks("card", run.id, *said.split())).text.endswith(shown), said
 

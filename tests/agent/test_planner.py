@@ -475,6 +475,14 @@ async def test_what_no_reader_took_is_asked_for_and_not_dropped(words: str, unre
     assert unread in json.loads(question.arguments)["question"]
 
 
+async def test_values_that_nobody_could_read_are_asked_for_by_their_columns() -> None:
+    said = user("predict it for somebody with 7 children")
+    answer = await reply(*planned(), said)
+    assert not answer.calls
+    assert "so nothing was predicted" in answer.text
+    assert "`predict age=… health=…`" in answer.text  # what is predicted is no value to give
+
+
 @pytest.mark.parametrize(
     ("answer", "plan"),
     [

@@ -45,7 +45,7 @@ def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     series = task is not None and TASKS[task].answer is Answer.SERIES
     missed = unread("start_training", _all_read(asked.words, series=series), asked.words, columns_of(messages))
     if missed and not asked.settled:
-        return not_read(missed, report_of(messages) if not asked.file else {})
+        return not_read("start_training", missed, report_of(messages) if not asked.file else {})
     target = quoted_target(asked.words)
     file, first = asked.file, "I look at the data first."
     if task and not TASKS[task].asks_for_target:

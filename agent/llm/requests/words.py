@@ -77,12 +77,17 @@ TYPED = {  # how each reading is said in words that are read as nothing else
     "prefer_model": "switch the language model",
     "help": "help",
 }
+_MOST_VALUES = 6  # of an example
 _MOST_CHOICES = 4  # beside “something else”
 _FITS = {Answer.SERIES: "horizon 24", Answer.CLUSTER: "5 groups"}
 NOT_DECIDED = (
     "That answered my question, so nothing was approved or rejected. Say it once more, or press the card's button."
 )
 _SAY_OTHERWISE = "{}, so nothing was planned or shown without it. Say it in other words, such as {}, or leave it out."
+_SAY_VALUES = (
+    "{}, so nothing was predicted. Write the values by their columns, those that you know: `predict {}`. A csv with "
+    "rows works too."
+)
 NOTHING_NEW = (
     "I did not understand what should be otherwise than in the last plan, so nothing was planned. Say “again”, or a "
     "setting with its value, such as “again with rounds 800”."
@@ -107,10 +112,15 @@ def call(name: str, text: str = "", /, **arguments: Any) -> ModelReply:
     return ModelReply(text, (ToolCall(f"call-{new_ulid()}", name, json.dumps(said)),), OFFLINE)
 
 
-def not_read(missed: str, report: Mapping[str, Any]) -> ModelReply:
+def not_read(tool: str, missed: str, report: Mapping[str, Any]) -> ModelReply:
     """Ask for what nobody could read of a request, with examples that fit the data that were looked at last."""
     task = TASKS.get(report.get("suggested_task") or "")
     columns = [one["name"] for one in report.get("columns", ()) if "name" in one]
+    if tool == "predict" and columns:
+        known = {one["name"] for one in report["columns"] if one.get("kind") != "identifier"}
+        known -= {report.get("suggested_target")}
+        example = " ".join(f"{name}=…" for name in [name for name in columns if name in known][:_MOST_VALUES])
+        return say(NOT_READ + _SAY_VALUES.format(missed, example))
     column = next((name for name in columns if name != report.get("suggested_target")), "")
     boosts = task is None or task.unit == "boosting round"
     setting = "rounds 200" if boosts or task is None else _FITS.get(task.answer, "epochs 20")

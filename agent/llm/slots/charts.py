@@ -49,6 +49,23 @@ _INSTEAD = re.compile(
     r"|(?<!why )not|without|drop|hide|remove)|而不是|代替|不要)\s*(?:(?:the|den|die|das|la|le|el|der)\s+)?",
     re.IGNORECASE,
 )
+_ONLY_THAT = re.compile(r"\b(?:only|just|nothing but|nur|uniquement|seulement|solo|solamente)\b|只", re.IGNORECASE)
+_ADDED = re.compile(
+    r"\b(?:add(?:ing)?|also|too|as well|plus|additionally|include|zusätzlich|dazu|hinzu\w*|auch|ajoute\w*|aussi|añad\w*"
+    r"|agreg\w*|también)\b|再加|加上|加个|也",
+    re.IGNORECASE,
+)
+_TAKEN_AWAY = re.compile(
+    r"\b(?:remove|hide|drop|delete|without|get rid of|don['’]?t (?:show|draw)|stop (?:showing|drawing)|no longer"
+    r"|entfern\w*|ohne|enl[eè]ve\w*|retire\w*|sans|quit[ae]\w*|sin)\b"
+    r"|\b(?:take|leave|throw|kick|nimm|lass)\b[^.;]*\b(?:off|out|away|weg|raus|runter)\b|去掉|移除|删掉|不要",
+    re.IGNORECASE,
+)
+_ALL_BUT = re.compile(
+    r"\b(?:everything|all(?: \w+)?|anything|the (?:rest|others?)) (?:but|except|besides|other than)\b|\balles außer\b"
+    r"|\btout sauf\b|\btodo (?:menos|excepto)\b|除了",
+    re.IGNORECASE,
+)
 _OF_VALIDATION = re.compile(r"^(?!.*\btrain).*(?:\bvalid(?:ation|ierung|ación)\w*|验证)", re.IGNORECASE | re.DOTALL)
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,12}(?:\.\d{1,3}(?=k))?)(k)?(?![.,]?\d)"
 _UNIT = r"(steps?|epochs?|rounds?|iterations?)"
@@ -101,7 +118,7 @@ _SWITCHES = {
     ),
 }
 _SMOOTHED = re.compile(
-    rf"(?:\b(not|without|no|less|off|raw)\W+(?:\w+\W+)?)?{SMOOTH}"
+    rf"(?:\b(not|without|no|less|off|raw|remove|drop|take|stop|disable)\W+(?:\w+\W+)?)?{SMOOTH}(\W+off\b)?"
     r"(?:[^\d.,;]{0,25}?(0?\.\d{1,6})(?!\d))?",
     re.IGNORECASE,
 )
@@ -303,8 +320,7 @@ def card_arguments(words: str) -> dict[str, Any]:
     smooth = _smoothing_in(words)
     if smooth is not None:
         found["smooth"] = smooth
-    if named := _metrics_in(words):
-        found["metrics"] = named
+    found |= _shown_in(words, whole=not found)
     runs = runs_in(words)
     if len(runs) > 1:
         of_card = _OF_CARD.search(words)
@@ -315,6 +331,18 @@ def card_arguments(words: str) -> dict[str, Any]:
     elif before := _before_in(words):
         found["before"] = before
     return found
+
+
+def _shown_in(words: str, *, whole: bool) -> dict[str, Any]:
+    """The metrics that a card is to show, alone, beside its others or no more; `whole`: nothing else is said."""
+    named, all_named = _metrics_in(words), _metrics_in(_INSTEAD.sub("", words))
+    is_alone = named in ((), all_named)  # and takes no other's place
+    if whole and all_named and is_alone and _TAKEN_AWAY.search(words) and not _ALL_BUT.search(words):
+        return {"metrics": all_named, "change": "remove"}
+    if not named:
+        return {}
+    adds = is_alone and _ADDED.search(words) and not _ONLY_THAT.search(words)
+    return {"metrics": named} | ({"change": "add"} if adds else {})
 
 
 def _before_in(words: str) -> str | None:
@@ -348,6 +376,6 @@ def _smoothing_in(words: str) -> float | None:
     found = _SMOOTHED.search(words)
     if found is None:
         return None
-    if found.group(1) or "unsmooth" in found.group().lower():
+    if found.group(1) or found.group(2) or "unsmooth" in found.group().lower():
         return 0.0
-    return min(float(found.group(2)), 0.999) if found.group(2) else 0.9
+    return min(float(found.group(3)), 0.999) if found.group(3) else 0.9

@@ -5,7 +5,7 @@ Also how that is said in the words of a command. Knows the view, not how it is d
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -33,6 +33,9 @@ class CardArguments(RunArguments):
     newest: bool | None = Field(None, description="Only the newest quarter of its steps.")
     metrics: tuple[str, ...] | None = Field(
         None, max_length=16, description="Only these: names or parts of names, which fit up to four metrics."
+    )
+    change: Literal["add", "remove"] | None = Field(
+        None, description="Add the metrics to those shown or take them away, instead of showing only them."
     )
     marks: tuple[Annotated[str, Field(pattern=MARK)], ...] | None = Field(
         None,  # hashes of metric names; none for the first metrics
@@ -86,8 +89,9 @@ class CardViews:
         if asked.marks is not None:
             view = replace(view, every=False, marks=asked.marks)
         elif asked.metrics:
-            marks, unknown = _chosen(run, panels, asked.metrics)
-            view = replace(view, every=False, marks=marks)
+            named, unknown = _chosen(run, panels, asked.metrics)
+            shown = _changed(run, now.shown(panels), named, asked.change) if asked.change else named
+            view = replace(view, every=False, marks=tuple(dict.fromkeys(map(mark, shown))))
         await self._runs.set_card_view(run.id, view.text())
         self._changed(run.id)
         said = [f"The card of `{run.id}` now shows {view.words(panels)}."]
@@ -112,8 +116,28 @@ class CardViews:
         return (await named(self._runs, caller, asked.beside)).id if asked.beside else ""
 
 
-def _chosen(run: Run, panels: Sequence[str], asked: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The marks of the metrics that are meant, and the words that mean none. Raises: BadRequest."""
+def _changed(run: Run, shown: Sequence[str], named: Sequence[str], change: Literal["add", "remove"]) -> Sequence[str]:
+    """What a card shows with these metrics beside those it has, or without them. Raises: BadRequest."""
+    there = ", ".join(f"`{name}`" for name in shown)
+    if change == "add":
+        wanted = [*shown, *(name for name in named if name not in shown)]
+    else:
+        wanted = [name for name in shown if name not in named]
+    if wanted == list(shown):
+        does = "shows that already" if change == "add" else "does not show that"
+        raise BadRequest(f"The card of `{run.id}` {does}. It shows {there}.")
+    if not wanted:
+        raise BadRequest(f"The card of `{run.id}` shows nothing else. Say what it is to draw: `card {run.id} loss`.")
+    if len(wanted) > MOST_CHOSEN:
+        raise BadRequest(
+            f"The card of `{run.id}` draws {MOST_CHOSEN} chosen metrics at most, and shows {there}. Say all that it is "
+            f"to draw, such as `card {run.id} {' '.join(dict.fromkeys([shown[0], *named]))}`."
+        )
+    return wanted
+
+
+def _chosen(run: Run, panels: Sequence[str], asked: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The metrics that are meant, and the words that mean none. Raises: BadRequest."""
     called: dict[str, list[str]] = {}
     for name in panels:
         called.setdefault(_plain(name), []).append(name)
@@ -121,7 +145,11 @@ def _chosen(run: Run, panels: Sequence[str], asked: Sequence[str]) -> tuple[tupl
     at = 0
     while at < len(words):  # a name may be of several words, such as `my metric`
         spans = {end: "_".join(words[at:end]) for end in range(len(words), at, -1)}
-        exact = {end: called.get(text) or called.get(_plain(panel_of(text))) for end, text in spans.items()}
+        exact = {  # `valid loss` is in the panel of `loss`, but `lr norm` is not in that of `lr`
+            end: called.get(text)
+            or (called.get(_plain(panel_of(text))) if panel_of(text) == panel_of(words[end - 1]) else None)
+            for end, text in spans.items()
+        }
         end = next((end for end, names in exact.items() if names), at + 1)
         found = exact[end] or [name for name in panels if words[at] in _plain(name)]
         meant.update(found)
@@ -133,7 +161,7 @@ def _chosen(run: Run, panels: Sequence[str], asked: Sequence[str]) -> tuple[tupl
         raise BadRequest(f"No metric of `{run.id}` is called {', '.join(asked)}. It has {shown}.")
     if len(found) > MOST_CHOSEN:
         raise BadRequest(f"{len(found)} metrics of `{run.id}` fit; its card draws {MOST_CHOSEN}. It has {shown}.")
-    return tuple(dict.fromkeys(map(mark, found))), unknown
+    return found, unknown
 
 
 def _plain(name: str) -> str:
@@ -147,8 +175,9 @@ _WORDS = {
 }  # fmt: skip
 _AGAINST = frozenset({"vs", "versus", "against", "beside", "compare", "compared", "with", "to"})
 _BEFORE: dict[str, Before] = {"previous": "previous", "yesterday": "yesterday"}
+_CHANGES = {"add": "add", "also": "add", "plus": "add", "remove": "remove", "hide": "remove", "without": "remove"}
 _FILLERS = frozenset({"", "and", "metrics", "scale", "only", "please", "the"})
-CARD_WORDS = frozenset(_WORDS) | _AGAINST | _BEFORE.keys() | SMOOTH_WORDS | _FILLERS
+CARD_WORDS = frozenset(_WORDS) | _AGAINST | _BEFORE.keys() | SMOOTH_WORDS | _FILLERS | _CHANGES.keys()
 
 
 def card_arguments(words: Sequence[str]) -> dict[str, Any]:
@@ -171,19 +200,22 @@ def card_arguments(words: Sequence[str]) -> dict[str, Any]:
     parts += [_WORDS[word] for word in rest if word in _WORDS]
     found |= _of_view(card_view_of(".".join(parts)), parts, words) if parts else {}
     against = not _AGAINST.isdisjoint(rest)
-    names: list[str] = []
-    for word in rest:
-        if is_run_id(word):
-            found["beside"] = word
-        elif against and word in _BEFORE:
-            found["before"] = _BEFORE[word]
-        elif word not in _WORDS and word not in _AGAINST | _FILLERS and word.partition("=")[0] not in SMOOTH_WORDS:
-            names.append(word)
+    before = _BEFORE if against else {}
+    said_of = [("beside", word) for word in rest if is_run_id(word)]
+    said_of += [("before", before[word]) for word in rest if word in before]
+    found |= dict([*said_of, *(("change", _CHANGES[word]) for word in rest if word in _CHANGES)])
+    names = [word for word in rest if not (is_run_id(word) or word in before or _is_no_name(word))]
     if against and not found.keys() & {"beside", "before"}:
         found["before"] = "previous"
     if bad := [word for word in names if "=" in word]:
         raise BadRequest(_refusal(words, f"`{bad[0]}` says nothing about a card."))
+    if "change" in found and not names:
+        raise BadRequest(_refusal(words, f"`{' '.join(['card', *words])}` names no metric."))
     return found | ({"metrics": tuple(names)} if names else {})
+
+
+def _is_no_name(word: str) -> bool:
+    return word in CARD_WORDS - _BEFORE.keys() or word.partition("=")[0] in SMOOTH_WORDS
 
 
 def _of_view(view: CardView | None, parts: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
@@ -205,5 +237,6 @@ def _refusal(words: Sequence[str], why: str) -> str:
     run = next((word for word in words if is_run_id(word)), "r-abc123")
     return (
         f"{why} Write `card {run} loss accuracy log smooth=0.9 zoom vs r-def456`, or fewer of these; `all`, `linear`, "
-        "`raw`, `whole`, `first` and `alone` take them back, and `card` with the run alone asks you."
+        "`raw`, `whole`, `first` and `alone` take them back, `add f1` and `hide f1` change what it "
+        "shows, and `card` with the run alone asks you."
     )
