@@ -198,7 +198,7 @@ async def test_a_run_without_beats_has_no_usage(host: Host) -> None:
 
 
 async def test_a_week_is_read_in_few_spans_and_its_pauses_are_seen(host: Host) -> None:
-    count = 3 * MOST_SPANS + 5
+    count = MOST_SPANS + MOST_SPANS // 2 + 5
     await host.begin()
     beats = host.beats(count)
     host.now_s += 3 * 3600.0  # the host sleeps within the attempt

@@ -147,7 +147,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck), max_examples=settings.default.max_examples // 2)
 @given(data=st.data())
 def test_no_data_raises_and_no_texts_meet(kind: str, data: st.DataObject) -> None:
     pictures = tuple(data.draw(st.lists(KINDS[kind], min_size=1, max_size=2)))

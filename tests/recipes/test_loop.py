@@ -136,6 +136,7 @@ def torchrun(folder: Path, script: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.faults  # the quick suite has two processes that stop at one step (`test_resume`)
 def test_two_processes_take_the_steps_that_one_would_take(tmp_path: Path) -> None:
     """Also where their shares do not fit into memory, and where one is told to stop half-way and both go on later."""
     (tmp_path / "one").mkdir()

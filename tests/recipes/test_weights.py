@@ -64,7 +64,10 @@ def found_rare(run: RunFolder) -> int:
     return sum(row["label"] == "rare" for row in run.rows("predictions/model.csv"))
 
 
-@pytest.mark.parametrize(("recipe", "text"), [("tabular_classification", None), ("text_classification", "note")])
+@pytest.mark.parametrize(
+    ("recipe", "text"),
+    [("tabular_classification", None), pytest.param("text_classification", "note", marks=pytest.mark.faults)],
+)
 def test_a_rare_class_is_found_more_often_and_the_card_says_why(recipe: str, text: str | None, tmp_path: Path) -> None:
     counts = []
     for weight in ("none", "balanced"):
