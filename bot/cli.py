@@ -94,7 +94,7 @@ def chat(
         typer.Option(help="Where runs go: `hosts`, or `local`, which needs no Redis; else as TRAINYARD_ENGINES says."),
     ] = None,
 ) -> None:
-    """Talk to the bot in this terminal, with everything on this machine. `@path` attaches a file."""
+    """Talk to the bot in this terminal, with everything on this machine. A file that you name is attached."""
     from bot.app import App
     from bot.console.adapter import ConsoleAdapter
     from bot.logs import configure
@@ -111,7 +111,10 @@ def chat(
 
     async def talk() -> None:
         async with App(settings, [adapter], worker=True, owner=adapter.person.key) as running:
-            print("Trainyard is here. Say what you need, `help`, or `exit`. `@path` attaches a file.")
+            print(
+                "Trainyard is here. Say what you need, `help`, or `exit`. A file that you name is attached; `@path` "
+                "attaches any other."
+            )
             telling = asyncio.create_task(tell_of_no_worker(running))
             await running.until_an_adapter_closes()
             telling.cancel()

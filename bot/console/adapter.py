@@ -1,8 +1,12 @@
-"""The terminal as a chat adapter: reads lines and prints messages. `@path` in a line attaches a file."""
+"""The terminal as a chat adapter: reads lines and prints messages.
+
+`@path` in a line attaches a file, and so does the name of a data file or program that lies there.
+"""
 
 import asyncio
 import filecmp
 import mimetypes
+import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -24,6 +28,13 @@ from bot.console.proposals import Proposals
 from bot.console.screen import Screen
 
 LEAVE = frozenset({"exit", "quit", ":q"})
+_NAMED = re.compile(r'"([^"]+)"|`([^`]+)`|([^\s=,;"`]+)')
+_ATTACHABLE = frozenset(
+    {
+        *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".txt", ".conll", ".gz", ".zip", ".py"),
+        *(".jpg", ".jpeg", ".png"),
+    }
+)
 _ATTACHED = re.compile(r'(?<!\S)@(?:"([^"]+)"|(\S+))[ \t]?')
 
 
@@ -42,6 +53,7 @@ class ConsoleAdapter:
         self.thread = Thread(platform="console", tenant="local", channel="terminal", thread_id=thread_id)
         self.person = Person(platform="console", tenant="local", id=person, name=person)
         self.shown: list[Content] = []
+        self._had: set[tuple[str, int, int]] = set()  # path, size and time of change of files that were attached
         self._shown_at: dict[str, datetime] = {}
         self._files = files
         self._read = read
@@ -69,8 +81,20 @@ class ConsoleAdapter:
 
     async def say(self, line: str) -> None:
         """What the person types. Raises `BadData` for a file that is not there."""
-        words, files = _without_files(line)
+        words, paths = _without_files(line)
+        named = [path for path in _named_in(words) if path not in paths and self._is_new(path)]
+        files = tuple(map(_attachment, [*paths, *named]))
+        self._had.update(map(_state_of, [*paths, *named]))
+        if named:
+            await self._screen.show(Text(harmless(f"Attached {', '.join(map(str, named))}."), style="dim"))
         await self._act(Said(text=words, attachments=files))
+
+    def _is_new(self, path: Path) -> bool:
+        """Whether it is there and was not attached as it is."""
+        try:
+            return path.is_file() and _state_of(path) not in self._had
+        except (OSError, ValueError):  # a name that is too long, or no name
+            return False
 
     async def interrupt(self) -> None:
         """End the answer that is being given, as its button does on other platforms."""
@@ -194,15 +218,32 @@ def _picture(content: Content) -> str:
     return content.card.picture.path if content.card and content.card.picture else ""
 
 
-def _without_files(line: str) -> tuple[str, tuple[Attachment, ...]]:
-    """The words of a line, and the files that it attaches. Raises `BadData` for a file that is not there."""
-    paths = [Path(quoted or plain).expanduser() for quoted, plain in _ATTACHED.findall(line)]
-    return _ATTACHED.sub("", line).strip(), tuple(map(_attachment, paths))
+def _without_files(line: str) -> tuple[str, list[Path]]:
+    """The words of a line, and the files that it attaches by `@`. Raises `BadData` for a file that is not there."""
+    paths = [_path(quoted or plain) for quoted, plain in _ATTACHED.findall(line)]
+    for path in paths:
+        if not path.is_file():
+            raise BadData(f"There is no file {path}. `@path` attaches a file, relative to {Path.cwd()}.")
+    return _ATTACHED.sub("", line).strip(), paths
+
+
+def _named_in(words: str) -> list[Path]:
+    """What reads like the path of a data file or of a program."""
+    said = ("".join(one).rstrip(".:!?)").lstrip("(") for one in _NAMED.findall(words))
+    paths = (_path(word) for word in said if Path(word).suffix.lower() in _ATTACHABLE and "://" not in word)
+    return list(dict.fromkeys(paths))
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises where nobody is called so
+
+
+def _state_of(path: Path) -> tuple[str, int, int]:
+    about = path.stat()
+    return str(path.resolve()), about.st_size, about.st_mtime_ns
 
 
 def _attachment(path: Path) -> Attachment:
-    if not path.is_file():
-        raise BadData(f"There is no file {path}. `@path` attaches a file, relative to {Path.cwd()}.")
     return Attachment(
         id=new_ulid(),
         name=path.name,

@@ -483,6 +483,14 @@ async def test_values_that_nobody_could_read_are_asked_for_by_their_columns() ->
     assert "`predict age=… health=…`" in answer.text  # what is predicted is no value to give
 
 
+async def test_examples_name_a_run_of_the_thread_and_none_that_was_only_an_example() -> None:
+    ours = ModelMessage(Role.ASSISTANT, "Name a run, such as `status r-xyz789`.")
+    assert "r-xyz789" not in (await reply(user("hello?"), ours, user("frobnicate"))).text
+    run = answered({"approval": "approved", "run": "r-abc123"})
+    said = await reply(user("train"), called("start_training"), run, ours, user("frobnicate"))
+    assert "“status of r-abc123”" in said.text
+
+
 @pytest.mark.parametrize(
     ("answer", "plan"),
     [

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from agent.domain.content import Button, Card, Choice, Content, Document, Fact, Menu, Table
-from agent.domain.inbound import Inbound
+from agent.domain.inbound import Inbound, Said
 from agent.llm.requests.words import NOT_UNDERSTOOD
 from bot.console.adapter import ConsoleAdapter
 from bot.console.paint import painted
@@ -58,6 +58,40 @@ async def test_a_file_is_handed_over_under_its_name_and_another_of_that_name_bes
     first, second = tmp_path / "files/predictions-r-abc123.csv", tmp_path / "files/predictions-r-abc123-0a1b2c.csv"
     assert (first.read_text(), second.read_text()) == ("prediction\nf5c6ab\n", "prediction\n0a1b2c\n")
     assert [printed.getvalue().count(f"file: {path} ") for path in (first, second)] == [2, 2]
+
+
+async def test_a_file_that_is_named_and_lies_there_is_attached_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    adapter = ConsoleAdapter(
+        thread_id="t", person="ann", files=tmp_path, read=False, screen=PlainScreen(Console(file=printed, width=500))
+    )
+    came: list[Said] = []
+
+    async def accept(inbound: Inbound) -> None:
+        assert isinstance(inbound.act, Said)
+        came.append(inbound.act)
+
+    task = asyncio.create_task(adapter.run(accept))
+    for name in ("churn.csv", "new data.csv", "train.py", "notes.md"):
+        Path(name).write_text("a,b\n1,2\n")
+    lines = {
+        "what is in churn.csv?": ["churn.csv"],
+        "train on (churn.csv), target a": [],  # it is there already
+        "start churn file=train.py `new data.csv`": ["train.py", "new data.csv"],
+        "fetch https://example.org/churn.csv, notes.md and gone.csv": [],
+        f"{'x' * 5000}.csv and ~nobody-of-that-name/a.csv": [],
+    }
+    for line in lines:
+        await adapter.say(line)
+    Path("churn.csv").write_text("a,b\n1,2\n3,4\n")
+    await adapter.say("look at churn.csv again, and at @churn.csv")
+    task.cancel()
+    assert [[file.name for file in said.attachments] for said in came] == [*lines.values(), ["churn.csv"]]
+    assert [said.text for said in came][:-1] == list(lines)
+    assert printed.getvalue().splitlines() == ["Attached churn.csv.", "Attached train.py, new data.csv."]
 
 
 @pytest.mark.parametrize("width", [60, 100])

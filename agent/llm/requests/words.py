@@ -7,8 +7,7 @@ from typing import Any
 
 from agent.domain.ids import new_ulid
 from agent.domain.tasks import TASKS, Answer
-from agent.llm.requests.asked import NEITHER, NOT_READ, OF_WHICH, WITHOUT_IT
-from agent.llm.slots.runs import runs_in
+from agent.llm.requests.asked import NEITHER, NOT_READ, OF_WHICH, WITHOUT_IT, started
 from agent.ports import OFFLINE, ModelMessage, ModelReply, ToolCall
 
 UNDERSTANDS = (
@@ -155,7 +154,7 @@ def which(between: Sequence[str], run_id: str | None) -> ModelReply:
 def examples(messages: Sequence[ModelMessage]) -> str:
     """What could be said in this thread now."""
     file = next((file.name for said in reversed(messages) for file in said.files if not file.is_program), None)
-    run = next((run for said in reversed(messages) for run in reversed(runs_in(said.text))), None)
+    run = next(reversed(started(messages)), None)
     said = [f"“train a model on {file}”"] if file else []
     said += [f"“status of {run}”", f"“plot the loss of {run}”"] if run else []
     return f"\n\nHere, for example: {', '.join(said)}." if said else ""
