@@ -28,6 +28,7 @@ from agent.llm.requests.asked import (
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments, shown_as
 from agent.llm.requests.meant import decided, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
+from agent.llm.requests.terms import explained
 from agent.llm.requests.trainings import again, look_first, plan, what_next
 from agent.llm.requests.words import (
     NO_PLAN,
@@ -128,6 +129,8 @@ def _to_request(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     run_id = named[0] if named else None
     if (own := about_program(asked, messages, run_id)) is not None:
         return own
+    if (meaning := explained(asked.words)) is not None:
+        return say(meaning)
     if address := other_conversation(asked.said):
         return call("resume_session", address=address)
     if asked.answers and (asked.words == NEITHER or _APPROVES.search(asked.words)):

@@ -16,8 +16,8 @@ from agent.tools.tool import Caller
 Before = Literal["previous", "yesterday"]
 LOOKED_AT = 50  # newest runs of a thread
 NO_RUN = (
-    "This thread has no run yet. Attach a csv file and say what to predict, or name a run of this channel, such as "
-    "`status r-abc123`; `runs` lists them."
+    "This thread has no run yet; a plan becomes one when it is approved, and its card says how long it takes. Attach a "
+    "csv file and say what to predict, or name a run of this channel, such as `status r-abc123`; `runs` lists them."
 )
 
 

@@ -403,6 +403,32 @@ async def test_runs_of_another_task_or_with_other_secrets_are_compared_by_that_t
         assert found["secrets"] == ("–", "HF")
 
 
+async def test_a_difference_that_may_be_chance_is_called_so(harness: Harness) -> None:
+    def ended(chosen: str, value: float, interval: tuple[float, float]) -> Ended:
+        card = Scorecard(
+            metric="macro_f1", higher_is_better=True, model=Score(name="model", value=value), interval=interval,
+            baselines=(Score(name="majority", value=0.3), Score(name="linear", value=value)),
+            all_metrics={"accuracy": value}, test_rows=117,
+        )  # fmt: skip
+        return Ended(outcome=Outcome(state=_S.SUCCEEDED, scorecard=card, chosen=chosen, seconds=9))
+
+    harness.fleet.infos = (host("gpu-1", slots=4),)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        runs = [await stage.running() for _ in range(3)]
+        given = [("linear", 1.0, (1.0, 1.0)), ("lightgbm", 0.99, (0.97, 1.0)), ("linear", 0.8, (0.7, 0.9))]
+        for run, (chosen, value, interval) in zip(runs, given, strict=True):
+            await stage.says(run, ended(chosen, value, interval))
+        card = card_of(await stage.asks("compare", *(run.id for run in runs)))
+        near = f"The 95 % interval of `{runs[1].id}` overlaps with its own: on other rows the order may differ."
+        assert card.body == f"Best macro F1: `{runs[0].id}` with 1.0000. {near}"
+        assert card.table is not None
+        found = {row[0]: row[1:] for row in card.table.rows}
+        assert found["95 % interval"] == ("1.0000 to 1.0000", "0.9700 to 1.0000", "0.7000 to 0.9000")
+        assert found["kept"] == ("linear", "LightGBM", "linear")
+        assert found["best baseline"] == ("majority 0.3000", "linear 0.9900", "majority 0.3000")
+
+
 @pytest.mark.parametrize("first", [0, 1])
 async def test_a_score_that_is_no_number_is_never_the_best(harness: Harness, first: int) -> None:
     def ended(value: float, *baselines: float) -> Ended:

@@ -59,7 +59,7 @@ def wanted(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
 def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
     """What a request is about, where it also depends on what was said and done before."""
     text = text_in(asked.words)
-    words = asked.words.replace(text, "") if text else asked.words  # a model's text is no request
+    words = asked.words.replace(text, "…") if text else asked.words  # a model's text is no request
     if rewrites(asked.said):
         return Decision("update_script")
     if (about := _about_clusters(asked, messages)) is not None:

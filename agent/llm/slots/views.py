@@ -8,7 +8,7 @@ _RESULTS = (
         r"\bconfusion\b|\b(?:false|true) (?:positives?|negatives?|alarms?)\b|\bfalse alarms?\b|\bcr(?:y|ies) wolf\b"
         r"|\b(?:predicted|predictions?) (?:and|vs\.?|versus|against) (?:the )?(?:true|actual|truth|real)\w*\b"
         r"|\b(?:true|actual) (?:vs\.?|versus|against) predicted\b|\bhits and misses\b|\bmix(?:es"
-        r"|ed)?[ -](?:\w+ )?ups?\b|\bconfuses\b|\bconfused?\b|\bverwechselt?\w*|\bconfond\w*"
+        r"|ed)?[ -](?:\w+ )?ups?\b|\bconfuses\b|\bconfused?\b|\bverwechse?l\w*|\bconfond\w*"
         r"|\bconfunde\w*"
         r"|混淆|搞混|分不清",
         "confusion",
@@ -54,7 +54,10 @@ _RESULTS = (
         "importance",
     ),
     (
-        r"\bmistakes?\b|\bmess(?:es|ed)? up\b|\bscrew(?:s|ed)? up\b|\bmisjudged?\b|\b(?:it['’]s|(?:it|model) (?:was|is"
+        r"\bwhy (?:is|does|do) (?:it|they|the model|\w+)\b[^.?!]*\b(?:bad(?:ly)?|worse|weak|struggle|fail|wrong)\b"
+        r"|\bweak(?:ness(?:es)?| spots?)\b|\b(?:find|finds) (?:it )?hard\b|\bwarum (?:ist|sind)\b[^.?!]*\bschlecht\w*"
+        r"|\bpourquoi\b[^.?!]*\bmauvais\w*|\bfaiblesses?\b|\bpor qu[ée]\b[^.?!]*\bfalla\w*|为什么[^。？]*差"
+        r"|\bmistakes?\b|\bmess(?:es|ed)? up\b|\bscrew(?:s|ed)? up\b|\bmisjudged?\b|\b(?:it['’]s|(?:it|model) (?:was|is"
         r"|went)) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
         r"|\berror analysis\b|\bfailures\b|\bwhere (?:does|did) it fail\b|\b(?:get|got|gets"
         r"|getting)\b[^.?!]{0,20}\bwrong\b|\bmisclassif\w+"

@@ -11,7 +11,7 @@ from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, TransientError
 from agent.domain.policy import Effect
 from agent.domain.runs import Run, RunState
-from agent.domain.tasks import metric_label
+from agent.domain.tasks import candidate_label, metric_label
 from agent.ports import Clock, HostDirectory
 from agent.runs.cards.host_cards import cluster_card, gone_words, queue_card
 from agent.runs.cards.pace import seconds_left
@@ -239,6 +239,8 @@ def comparison_rows(runs: Sequence[Run], curves: dict[str, Curves]) -> tuple[tup
     rows += _spec_rows(runs)
     if any(run.outcome and run.outcome.scorecard for run in runs):
         rows.append(("result (sealed test)", *(_result(run) for run in runs)))
+        rows += [("95 % interval", *cells)] if any(cells := [_interval(run) for run in runs]) else []
+        rows += [("kept", *cells)] if any(cells := [_kept(run) for run in runs]) else []
         rows.append(("best baseline", *(_baseline(run) for run in runs)))
     rows.append(("step", *(f"{run.step:,}" for run in runs)))
     for name in _shared_first(curves[run.id] for run in runs)[:METRICS_COMPARED]:
@@ -270,8 +272,18 @@ def _better_words(runs: Sequence[Run]) -> str:
     pick = max if scored[0][1].higher_is_better else min
     best, score = pick(scored, key=lambda pair: pair[1].model.value)
     same = len({run.spec.sealed_rows for run, _ in scored}) == 1
-    note = "" if same else " They were not measured on the same test rows, so this says little."
+    near = [f"`{run.id}`" for run, other in scored if run is not best and _overlap(score.interval, other.interval)]
+    if not same:
+        note = " They were not measured on the same test rows, so this says little."
+    elif near:
+        note = f" The 95 % interval of {' and '.join(near)} overlaps with its own: on other rows the order may differ."
+    else:
+        note = ""
     return f"Best {metric_label(score.metric)}: `{best.id}` with {score_words(score.model.value)}.{note}"
+
+
+def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
 
 
 def _result(run: Run) -> str:
@@ -279,9 +291,23 @@ def _result(run: Run) -> str:
     return f"{metric_label(score.metric)} {score_words(score.model.value)}" if score else "–"
 
 
-def _baseline(run: Run) -> str:
+def _interval(run: Run) -> str:
     score = run.outcome.scorecard if run.outcome else None
-    return f"{score.best_baseline.name} {score_words(score.best_baseline.value)}" if score else "–"
+    return " to ".join(map(score_words, score.interval)) if score and score.interval else ""
+
+
+def _kept(run: Run) -> str:
+    return candidate_label(run.outcome.chosen) if run.outcome and run.outcome.chosen else ""
+
+
+def _baseline(run: Run) -> str:
+    """The best baseline that is not itself the model."""
+    score = run.outcome.scorecard if run.outcome else None
+    others = [one for one in score.baselines if run.outcome and one.name != run.outcome.chosen] if score else []
+    if score is None or not others:
+        return "–"
+    best = score.model_copy(update={"baselines": tuple(others)}).best_baseline
+    return f"{candidate_label(best.name)} {score_words(best.value)}"
 
 
 def _last(curves: Curves, name: str) -> str:

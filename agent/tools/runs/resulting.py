@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
+from agent.cards import counted
 from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.ids import is_run_id
@@ -197,9 +198,12 @@ def _no_such(run: Run, name: str | None, pictures: Sequence[RunPicture], there: 
 
 def _without(run: Run, view: ResultView, *, has_facts: bool) -> str:
     """Why there is no such picture of what was measured."""
+    score = run.outcome.scorecard if run.outcome else None
+    if view == "mistakes" and score is not None and score.all_metrics.get("accuracy") == 1.0:
+        return f"The model of run `{run.id}` made no mistake on its {counted(score.test_rows, 'sealed test row')}."
     if has_facts:
         return f"The result of run `{run.id}` has no such picture as {LABELS[view].lower()}."
-    if run.outcome is not None and run.outcome.scorecard is not None:
+    if score is not None:
         return (
             f"Run `{run.id}` has a result but no pictures of it: it was measured before there were any, or their "
             f"facts are no longer in the store of files. `status {run.id}` shows its scores."
