@@ -99,10 +99,13 @@ def with_edits(arguments: dict[str, JsonValue], edits: dict[str, JsonValue]) -> 
     return changed
 
 
+_FOLLOWS = frozenset({"estimate_s"})
+
+
 def difference(before: dict[str, JsonValue], after: dict[str, JsonValue]) -> tuple[str, ...]:
-    """What two exact plans differ in, a line each: `seed: 7 → 3`."""
+    """What two exact plans differ in, a line each: `seed: 7 → 3`. What follows from the rest, the card says."""
     old, new = dict(_parts("", before)), dict(_parts("", after))
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name) and name not in _FOLLOWS]
     return tuple(f"{name}: {_shown(old.get(name))} → {_shown(new.get(name))}" for name in names)
 
 
@@ -116,7 +119,7 @@ def _parts(name: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _shown(value: JsonValue) -> str:
-    text = "unsaid" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = "default" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MOST_SHOWN_CHARS else f"{text[:MOST_SHOWN_CHARS]}…"
 
 

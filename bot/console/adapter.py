@@ -138,7 +138,7 @@ class ConsoleAdapter:
             card = content.card
             if card is not None and card.kind == "run" and card.tone == "busy":
                 await self._screen.progress(ref.id, progress_line(card))
-            elif card is not None and card.kind == "approval":
+            elif card is not None and card.kind == "approval" and not card.buttons:
                 await self._screen.show(Text(harmless(f"{card.title} {card.footer}"), style="bold"))
             else:
                 rest = content.model_copy(update={"files": ()})  # they were told of once

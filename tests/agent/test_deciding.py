@@ -101,7 +101,7 @@ async def test_a_plan_with_changes_is_shown_and_asked_about_anew(harness: Harnes
         shown = {fact.name: fact.value for fact in changed.facts}
         assert sorted(shown["Changed by alice"].split(", ")) == [
             "max_hours: 1.0 → 2.0",
-            "rounds: unsaid → 20",
+            "rounds: default → 20",
             "seed: 7 → 3",
         ]
         assert changed.buttons[0].digest != approve.digest

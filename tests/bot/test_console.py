@@ -94,6 +94,23 @@ async def test_a_file_that_is_named_and_lies_there_is_attached_once(
     assert printed.getvalue().splitlines() == ["Attached churn.csv.", "Attached train.py, new data.csv."]
 
 
+async def test_a_plan_that_was_changed_is_shown_whole_and_a_decision_in_a_line(tmp_path: Path) -> None:
+    printed = io.StringIO()
+    adapter = ConsoleAdapter(
+        thread_id="t", person="ann", files=tmp_path, read=False, screen=PlainScreen(Console(file=printed, width=200))
+    )
+    approve = Button(label="Approve", action="approve", subject="a-1")
+    card = Card(kind="approval", title="Train?", facts=(Fact(name="Cost", value="36 s"),), buttons=(approve,))
+    ref = await adapter.post(adapter.thread, Content(card=card), key="k")
+    changed = card.model_copy(update={"facts": (Fact(name="Changed by ann", value="epochs: default → 6"),)})
+    await adapter.edit(adapter.thread, ref, Content(card=changed))
+    assert "Changed by ann  epochs: default → 6" in printed.getvalue()
+    decided = changed.model_copy(update={"buttons": (), "footer": "Approved by ann"})
+    await adapter.edit(adapter.thread, ref, Content(card=decided))
+    assert printed.getvalue().splitlines()[-1] == "Train? Approved by ann"
+    assert printed.getvalue().count("epochs: default → 6") == 1
+
+
 @pytest.mark.parametrize("width", [60, 100])
 def test_what_the_rule_planner_understands_is_a_line_each(width: int) -> None:
     lines = [line.lstrip(" •") for line in shown(Content(text=NOT_UNDERSTOOD), width)]
