@@ -483,6 +483,24 @@ async def test_values_that_nobody_could_read_are_asked_for_by_their_columns() ->
     assert "`predict age=… health=…`" in answer.text  # what is predicted is no value to give
 
 
+@pytest.mark.parametrize("words", ["what is cat.png?", "and this one?", "which one is this"])
+async def test_an_image_in_a_thread_with_a_model_of_images_is_predicted(words: str) -> None:
+    trained = (user("train on it", "pets.zip"), called("start_training", task="image_classification", target="label"))
+    run = answered({"approval": "approved", "run": "r-abc123"})
+    (call,) = (await reply(*trained, run, user(words, "cat.png"))).calls
+    assert call.name == "predict"
+    others = (user("train on it", "pets.csv"), called("start_training", task="tabular_classification", target="kind"))
+    assert not any(
+        one.name == "predict" for one in (await reply(*others, run, user("what is cat.png?", "cat.png"))).calls
+    )
+
+
+async def test_who_asks_why_a_class_is_bad_sees_its_mistakes() -> None:
+    run = answered({"approval": "approved", "run": "r-abc123"})
+    (call,) = (await reply(user("train"), called("start_training"), run, user("why is square so bad?"))).calls
+    assert (call.name, json.loads(call.arguments)["picture"]) == ("run_results", "mistakes")
+
+
 async def test_examples_name_a_run_of_the_thread_and_none_that_was_only_an_example() -> None:
     ours = ModelMessage(Role.ASSISTANT, "Name a run, such as `status r-xyz789`.")
     assert "r-xyz789" not in (await reply(user("hello?"), ours, user("frobnicate"))).text

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from agent.domain.tasks import TASKS
 from agent.llm.intents import Decision, decide
 from agent.llm.places import Place, states_settings
 from agent.llm.requests.asked import Request, columns_of, last_plan, offered, plan_of, ran_program, report_of, started
@@ -11,10 +12,12 @@ from agent.llm.slots.limits import place_said, soon_in
 from agent.llm.slots.replacements import rewrites
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, clusters_in, text_in
+from agent.llm.slots.views import WHY_BAD
 from agent.ports import ModelMessage
 from agent.tools.targets import left_out, names_a_target, other_target, quoted_target, values_in
 
 SERIES = "time_series_forecasting"
+_LOOKS = frozenset({"list_queue", "run_status", "run_metrics"})
 _TO_TRAIN = re.compile(
     r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n"
     r"|entr[eé]n"
@@ -83,6 +86,10 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
         return "train" if asked.files else "predict"
     if intent in {"again", "train"} and _is_forecast(asked, messages):
         return "predict"
+    if started(messages) and intent in (None, *_LOOKS) and re.search(WHY_BAD, asked.words, re.IGNORECASE):
+        return "run_results"
+    if intent in (None, "inspect_dataset") and _shows_images(asked, messages):
+        return "predict"
     anew = names_a_target(asked.words) or quoted_target(asked.words)
     otherwise = not anew and bool(states_settings(asked.words) or place_said(asked.words))
     if intent == "train" and not asked.files and before and (otherwise or ONCE_MORE.search(asked.words)):
@@ -96,6 +103,13 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _shows_images(asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether single images come to a thread whose model tells what is on images."""
+    task = TASKS.get(_newest_task(messages))
+    images = asked.files and all(name.lower().endswith((".png", ".jpg", ".jpeg")) for name in asked.files)
+    return bool(images and task and task.data == "images")
 
 
 def _about_clusters(asked: Request, messages: Sequence[ModelMessage]) -> str | None:

@@ -2,6 +2,12 @@
 
 import re
 
+# A class, or the model, of which the reason is asked.
+WHY_BAD = (
+    r"(?:\bwhy (?:is|does|do) (?:it|they|the model|\w+)\b[^.?!]*\b(?:bad(?:ly)?|worse|weak|struggle)\b"
+    r"|\bwarum (?:ist|sind)\b[^.?!]*\bschlecht\w*|\bpourquoi\b[^.?!]*\bmauvais\w*|\bpor qu[ée]\b[^.?!]*\bfalla\w*"
+    r"|为什么[^。？]*差)"
+)
 # Pictures of a result, by what people call them; the first that fits.
 _RESULTS = (
     (
@@ -54,9 +60,7 @@ _RESULTS = (
         "importance",
     ),
     (
-        r"\bwhy (?:is|does|do) (?:it|they|the model|\w+)\b[^.?!]*\b(?:bad(?:ly)?|worse|weak|struggle|fail|wrong)\b"
-        r"|\bweak(?:ness(?:es)?| spots?)\b|\b(?:find|finds) (?:it )?hard\b|\bwarum (?:ist|sind)\b[^.?!]*\bschlecht\w*"
-        r"|\bpourquoi\b[^.?!]*\bmauvais\w*|\bfaiblesses?\b|\bpor qu[ée]\b[^.?!]*\bfalla\w*|为什么[^。？]*差"
+        rf"{WHY_BAD}|\bweak(?:ness(?:es)?| spots?)\b|\b(?:find|finds) (?:it )?hard\b|\bfaiblesses?\b"
         r"|\bmistakes?\b|\bmess(?:es|ed)? up\b|\bscrew(?:s|ed)? up\b|\bmisjudged?\b|\b(?:it['’]s|(?:it|model) (?:was|is"
         r"|went)) (?:wrong|off)\b|\bjudge[ds]? \w* ?wrong\w*\b"
         r"|\berror analysis\b|\bfailures\b|\bwhere (?:does|did) it fail\b|\b(?:get|got|gets"
