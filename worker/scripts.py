@@ -5,6 +5,7 @@ Owns their command lines and the cache of unpacked models. Knows no Celery. Call
 
 import csv
 import json
+import re
 import shutil
 import signal
 import statistics
@@ -114,18 +115,20 @@ class Scripts:
                 )
                 found = _counted([_PREDICTION.validate_python({"kind": "label", **row}) for row in rows])
                 return found.model_copy(update={"file": self._steps_file(folder, found.rows)})
-            data = folder / "rows.csv"
+            data = folder / "given" / _safe(order.dataset.name)  # its name stands in the answer for an image
+            data.parent.mkdir()
             shutil.copyfile(self._blobs.get_file(order.dataset.sha256), data)
             try:
                 self._run(
-                    [*argv, data.name, "--out", "answers.csv"],
+                    [*argv, f"given/{data.name}", "--out", "answers.csv"],
                     folder,
                     readable=[model],
                     limit_s=self._predict_s,
                     what=_PREDICTING,
                 )
             except BadData as error:
-                raise BadData(error.text.replace(data.name, f"`{order.dataset.name}`", 1)) from error
+                said = error.text.replace(f"given/{data.name}", data.name)
+                raise BadData(said.replace(data.name, f"`{order.dataset.name}`", 1)) from error
             answers = folder / "answers.csv"
             file = self._blobs.put_file(answers, name=f"{Path(order.dataset.name).stem}-predictions.csv")
             found = _counted(_read_answers(answers, _kind_of(model)))
@@ -217,6 +220,11 @@ class Scripts:
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
         return final
+
+
+def _safe(name: str) -> str:
+    """A name of a file that is no path and no option."""
+    return re.sub(r"[^\w.\- ]", "_", Path(name).name)[-100:].lstrip("-. ") or "rows.csv"
 
 
 def _with_images(rows: Sequence[Prediction], folder: Path) -> tuple[Prediction, ...]:

@@ -184,6 +184,8 @@ async def test_from_images_to_a_classifier_and_what_it_says_of_one(slack: SlackS
     await seen(slack, asked.ts, "Result of", "macro F1")
     alice.mention("predict on this", thread=asked.ts, files=[slack.file("seven.png", found[7][1])])
     await seen(slack, asked.ts, "Predictions of", "seven.png")
+    (said,) = [one.shown for one in slack.thread(asked.ts) if "Predictions of" in one.shown]
+    assert said.count("seven.png") > 1, said  # in the title, and as the row's own name
 
 
 async def test_from_a_series_to_a_forecast_of_the_months_to_come(slack: SlackServer) -> None:
