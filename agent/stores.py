@@ -360,6 +360,9 @@ class Questions(Protocol):
     async def open_in(self, thread: Thread) -> Sequence[Question]:
         """The open questions of a thread, the oldest first."""
 
+    async def threads(self) -> Sequence[str]:
+        """The keys of the threads with an open question."""
+
     async def expired(self, now: datetime) -> Sequence[Question]:
         """Open questions that nobody answered in time."""
 

@@ -23,6 +23,7 @@ class Next(Enum):
     """Where a piece of work goes on."""
 
     DONE = auto()
+    ENDED = auto()  # it is done, and stored as that with the end of its turn
     AS_TURN = auto()  # with the thread's turns, one after the other
     SLOWLY = auto()  # with the thread's commands that may take long
 

@@ -39,6 +39,11 @@ class QuestionService:
         self._delivery = delivery
         self._clock = clock
         self._lifetime = lifetime
+        self._asked_in: set[str] = set()  # keys of threads that may have an open question: most messages need no look
+
+    async def recover(self) -> None:
+        """Know the threads in which a stopped bot had asked."""
+        self._asked_in.update(await self._questions.threads())
 
     async def ask(self, turn: Turn, call: ToolCall, asked: Result) -> None:
         """Store the question and show its card; the turn is paused in the same transaction."""
@@ -53,20 +58,21 @@ class QuestionService:
             choices=asked.choices,
             expires_at=self._clock.now() + self._lifetime,
         )
+        self._asked_in.add(turn.thread.key)
         await self._questions.ask(question, Content(card=_card(question)))
         self._delivery.wake(turn.thread.key)
 
     async def open_in(self, thread: Thread) -> Sequence[Question]:
         """The open questions of a thread, the oldest first."""
-        return await self._questions.open_in(thread)
+        return await self._questions.open_in(thread) if thread.key in self._asked_in else ()
 
     async def waits(self, turn: Turn) -> bool:
         """Whether people are being asked something in this turn."""
-        return any(question.turn_id == turn.id for question in await self._questions.open_in(turn.thread))
+        return any(question.turn_id == turn.id for question in await self.open_in(turn.thread))
 
     async def open_for(self, thread: Thread, person: Person) -> Question | None:
         """The oldest open question that this person's words in a thread answer."""
-        asked = await self._questions.open_in(thread)
+        asked = await self.open_in(thread)
         return next((question for question in asked if question.person.key == person.key), None)
 
     async def answer(self, item: InboxItem, question: Question, words: str, files: Sequence[AttachedFile]) -> Turn:

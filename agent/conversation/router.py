@@ -87,6 +87,7 @@ class InboxRouter:
         self._backlog = Backlog(self._store)
         self._signs = Signs(adapters)
         self._taken: set[int] = set()  # inbox items that an actor has, or whose turn one has
+        self._arriving: dict[tuple[str, str], asyncio.Future[bool]] = {}  # what is being stored, and whether it was
 
     async def accept(self, inbound: Inbound) -> bool:
         """Store an act durably and hand it to its thread; False when it was here before.
@@ -101,7 +102,18 @@ class InboxRouter:
 
     async def _store(self, inbound: Inbound) -> bool:
         inbound = answered_once(redacted(inbound))
-        item = await self._inbox.add(inbound)
+        key = inbound.thread.platform, inbound.twin or inbound.event_id
+        twin = self._arriving.get(key)  # Slack tells of a mention in two events of one moment: one commit is enough
+        if twin is not None and await asyncio.shield(twin):
+            return False
+        stored = self._arriving[key] = asyncio.get_running_loop().create_future()
+        try:
+            item = await self._inbox.add(inbound)
+            stored.set_result(True)
+        finally:
+            self._arriving.pop(key, None)
+            if not stored.done():
+                stored.set_result(False)
         if item is None or item.id in self._taken:
             return False
         self._hand(inbound.thread, item)
@@ -117,6 +129,7 @@ class InboxRouter:
 
     async def recover(self) -> None:
         """Go on with everything that a stopped bot had left."""
+        await self._questions.recover()
         turns = await self._approvals.recover()
         known = {turn.id for turn in turns}
         turns += [turn for turn in await self._conversations.running_turns() if turn.id not in known]
@@ -176,9 +189,10 @@ class InboxRouter:
 
         Raises only what keeps even the error from being stored.
         """
+        where = Next.DONE
         try:
             where = await do(work)
-            if where is not Next.DONE:
+            if where in {Next.AS_TURN, Next.SLOWLY}:
                 (self._in_turn if where is Next.AS_TURN else self._slow).put(_thread(work), work)
                 return
         except AppError as error:
@@ -187,7 +201,7 @@ class InboxRouter:
             bug = new_ulid()[-8:]
             log.exception("handling broke", extra={"bug": bug, "work": work.id})
             await self._fail(work, f"Something broke here (id {bug}); the log has the details. Please ask again.")
-        if isinstance(work, InboxItem):
+        if isinstance(work, InboxItem) and where is Next.DONE:
             await self._inbox.done(work.id)
         self._release(item_id(work))
 
@@ -301,6 +315,7 @@ class InboxRouter:
             await self._turns.go_on(work)
         elif not await self._decides(work):
             await self._turns.begin(work)
+            return Next.ENDED
         return Next.DONE
 
     async def _decides(self, item: InboxItem) -> bool:

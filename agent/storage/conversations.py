@@ -296,7 +296,8 @@ class SqlConversations:
             connection.execute(_END_ITEM, {"item": turn_.inbox_id})
             return version
 
-        return await self._database.write(store)
+        # A loss of power before the answer is noted as sent, which is flushed, has the inbox item answered anew.
+        return await self._database.write(store, flushed=False)
 
     async def running_turns(self) -> Sequence[Turn]:
         """Turns that were cut off, oldest first."""

@@ -71,6 +71,11 @@ class SqlQuestions:
         rows = await self._database.read(lambda connection: connection.execute(OPEN_IN, {"thread": thread.key}).all())
         return [wire.decode(Question, row.asked) for row in rows]
 
+    async def threads(self) -> Sequence[str]:
+        """The keys of the threads with an open question."""
+        query = select(question.c.thread_key).where(question.c.open).distinct()
+        return await self._database.read(lambda connection: connection.execute(query).scalars().all())
+
     async def expired(self, now: datetime) -> Sequence[Question]:
         """Open questions that nobody answered in time."""
         return await self._where(question.c.open & (question.c.expires_at <= now))
