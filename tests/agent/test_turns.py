@@ -14,13 +14,13 @@ import pytest
 from agent.brain import Brain
 from agent.conversation.prompt import as_read
 from agent.domain.errors import Unavailable
-from agent.domain.inbound import Attachment, Thread
+from agent.domain.inbound import Attachment, Inbound, Thread
 from agent.domain.policy import Grants, grants_of
 from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import AttachedFile, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema
-from agent.stores import Spent
+from agent.stores import InboxItem, Spent
 from tests.agent.conftest import Harness
 from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage
@@ -85,6 +85,30 @@ async def test_redeliveries_and_twins_are_one_turn(harness: Harness) -> None:
         await brain.delivery.idle()
     assert len(harness.adapter.messages) == 1
     assert "did not understand" in harness.adapter.texts()[0]
+
+
+@pytest.mark.parametrize("fails", [0, 1], ids=["both are stored", "the first is not"])
+async def test_twins_of_one_moment_are_one_turn(harness: Harness, monkeypatch: pytest.MonkeyPatch, fails: int) -> None:
+    async with harness.open() as brain:
+        add, failures = brain.stores.inbox.add, [Unavailable("The disk is full.")] * fails
+
+        async def store(inbound: Inbound) -> InboxItem | None:
+            await asyncio.sleep(0.05)  # both are on their way
+            if failures:
+                raise failures.pop()
+            return await add(inbound)
+
+        monkeypatch.setattr(brain.stores.inbox, "add", store)
+        first = said("what is the weather", event="E1", twin="C1:1.0")
+        second = first.model_copy(update={"event_id": "E2"})
+        came = asyncio.gather(brain.router.accept(first), brain.router.accept(second), return_exceptions=True)
+        assert [type(each) if isinstance(each, Exception) else each for each in await came] == (
+            [Unavailable, True] if fails else [True, False]
+        )
+        await harness.until(lambda: bool(harness.adapter.texts()))
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert len(harness.adapter.messages) == 1
 
 
 async def test_threads_do_not_wait_for_each_other(harness: Harness) -> None:
