@@ -91,9 +91,9 @@ def postgres() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.faults)])
 async def either_database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    """The same tests on both."""
+    """SQLite, and PostgreSQL too in `make test-faults`; what is marked `on_both` has both in each suite."""
     if request.param == "sqlite":
         opened = sqlite(tmp_path / "test.db")
     else:

@@ -4,6 +4,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from agent.storage.database import Database, open_engine
 from agent.storage.schema import upgrade
 
@@ -13,6 +15,9 @@ def sqlite(path: Path) -> Database:
     if not path.exists():
         path.write_bytes(_migrated())
     return Database(f"sqlite:///{path}")
+
+
+on_both = pytest.mark.parametrize("either_database", ["sqlite", "postgres"], indirect=True)
 
 
 @cache

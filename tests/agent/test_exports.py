@@ -29,6 +29,7 @@ from agent.storage.tables import series_block
 from agent.stores import Stores
 from agent.tools.runs import exporting
 from agent.tools.runs.exporting import Exports
+from tests.agent.databases import on_both
 from tests.agent.test_series import Host, Logged3, host, same  # noqa: F401 - a fixture
 from tests.fakes import FakeCharts
 
@@ -139,6 +140,7 @@ async def test_a_row_without_values_is_kept_when_it_is_folded(host: Host) -> Non
     assert [found.name for found in await host.stores.runs.series(host.run.id)] == ["a"]
 
 
+@on_both
 async def test_rows_that_an_earlier_version_lost_are_not_made_up(
     host: Host,  # noqa: F811
     either_database: Database,
@@ -151,6 +153,7 @@ async def test_rows_that_an_earlier_version_lost_are_not_made_up(
     assert found.filled("a", None) == [1.0 * n for n in range(100, 200) if n % 2]
 
 
+@on_both
 async def test_names_that_no_key_can_hold_do_not_stop_a_run(host: Host) -> None:  # noqa: F811
     longest = "n" * 100_000
     rows: list[Logged3] = [(n, 1.0, {"": 1.0, "a\x00b": 2.0, longest: 3.0, longest + "x": 4.0}) for n in range(FOLD)]

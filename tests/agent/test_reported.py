@@ -25,6 +25,7 @@ from bot.console.paint import card_panel
 from charts_render.alt_text import describe
 from charts_render.render import compose, render
 from tests.agent.conftest import Harness
+from tests.agent.databases import on_both
 from tests.agent.engine import SPEC, Engine
 from tests.agent.facts import facts, outcome
 from tests.agent.intents import intent_of
@@ -52,6 +53,7 @@ async def kept(engine: Engine, run: Run) -> list[tuple[str, int, str, int]]:
     return [(one.name, one.step, one.sha256[0], one.attempt) for one in await engine.runs.pictures(run.id)]
 
 
+@on_both
 async def test_the_newest_of_each_name_is_kept(engine: Engine) -> None:
     run = await engine.create()
     await engine.says(
@@ -63,6 +65,7 @@ async def test_the_newest_of_each_name_is_kept(engine: Engine) -> None:
     assert engine.changed[-1] == run.id
 
 
+@on_both
 async def test_what_is_sent_again_or_late_changes_nothing(engine: Engine) -> None:
     run = await engine.create()
     run = await engine.says(run, Accepted(boot_id="b"))
@@ -76,6 +79,7 @@ async def test_what_is_sent_again_or_late_changes_nothing(engine: Engine) -> Non
     assert await kept(engine, run) == [("residuals", 3, "a", 1)]
 
 
+@on_both
 async def test_an_attempt_that_goes_on_keeps_those_of_earlier_ones(engine: Engine) -> None:
     run = await engine.create()
     await engine.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9), reported(step=5), reported("map"))
@@ -91,6 +95,7 @@ async def test_an_attempt_that_goes_on_keeps_those_of_earlier_ones(engine: Engin
     assert [name for name, *_ in await kept(engine, run)] == ["last", "map", "residuals"]
 
 
+@on_both
 async def test_a_step_that_no_database_holds_is_no_picture(engine: Engine) -> None:
     run = await engine.create()
     await engine.says(run, Accepted(boot_id="b"), reported(step=2**70), reported("map"))

@@ -26,6 +26,7 @@ from agent.runs.life.service import Timings
 from agent.runs.queue.fair import Limits
 from agent.storage.database import Database
 from agent.stores import LogQuery
+from tests.agent.databases import on_both
 from tests.agent.engine import SPEC, Engine
 from tests.fakes import host
 
@@ -54,6 +55,7 @@ async def leased(engine: Engine) -> list[tuple[str, int]]:
     return [(lease.run, lease.attempt) for lease in await engine.runs.leases()]
 
 
+@on_both
 async def test_pause_frees_the_gpu_and_resume_goes_on_where_the_checkpoint_is(engine: Engine) -> None:
     run = await engine.create(GPU)
     await engine.says(run, ACCEPTED, STARTED, Saved(step=10, size_bytes=5))
@@ -84,6 +86,7 @@ async def test_a_run_with_a_checkpoint_waits_for_its_host_unless_that_was_lost(e
     assert (await engine.now(run)).note == f"It is number 1 in line. {waiting.why}"
 
 
+@on_both
 async def test_a_lost_host_is_left_behind_and_its_attempt_killed_when_it_comes_back(engine: Engine) -> None:
     run = await engine.create(GPU)
     await engine.says(run, ACCEPTED, STARTED, Saved(step=10, size_bytes=5))
@@ -283,6 +286,7 @@ async def test_kill_overtakes_stop_and_stop_overtakes_pause(engine: Engine) -> N
     assert (await engine.says(run, failed(ExitClass.KILLED))).state is S.STOPPED
 
 
+@on_both
 async def test_another_script_takes_over_after_a_checkpoint_and_the_old_one_is_kept(engine: Engine) -> None:
     run = await engine.create(GPU)
     await engine.says(run, ACCEPTED, STARTED, Saved(step=10, size_bytes=5))
@@ -393,9 +397,6 @@ async def in_state(engine: Engine, state: RunState, token: str) -> Run:
     return await engine.now(run)
 
 
-@pytest.mark.parametrize(
-    "either_database", ["sqlite", pytest.param("postgres", marks=pytest.mark.faults)], indirect=True
-)
 @pytest.mark.parametrize("state", list(STATES))
 async def test_every_illegal_wish_is_refused_with_a_sentence_and_changes_nothing(
     engine: Engine, state: RunState
@@ -429,6 +430,7 @@ async def test_a_gang_gets_all_of_its_gpus_or_none(engine: Engine) -> None:
     assert sorted(await leased(engine)) == sorted([(one.id, 1), (gang.id, 1), (gang.id, 1)])
 
 
+@on_both
 async def test_of_many_dispatchers_of_one_gpu_exactly_one_wins(engine: Engine) -> None:
     engine.fleet.connected = False
     waiting = [await engine.create(GPU, token=str(n), user=f"u{n}") for n in range(10)]
@@ -454,6 +456,7 @@ async def test_the_queue_says_who_is_next_and_why_they_wait(engine: Engine) -> N
     assert engine.fleet.launched[-1].run == third.id
 
 
+@on_both
 async def test_nobody_fills_the_queue_alone(engine: Engine) -> None:
     engine.timings = Timings(limits=Limits(queued_per_user=2))
     engine.restart()
@@ -521,6 +524,7 @@ async def test_what_hosts_say_can_be_read(engine: Engine) -> None:
     assert older.older is None
 
 
+@on_both
 async def test_events_in_any_order_are_stored_once_each(engine: Engine) -> None:
     run = await engine.create()
     rows = [Measured(rows=(MetricRow(step=n, at=1.0, values={"loss": 1.0}),)) for n in range(60)]

@@ -30,7 +30,7 @@ from agent.storage.schema import MIGRATIONS, NEWEST
 from agent.storage.series import FOLD
 from agent.storage.tables import series_block
 from agent.stores import Stores
-from tests.agent.databases import sqlite
+from tests.agent.databases import on_both, sqlite
 from tests.agent.engine import ENDING, a_run
 from tests.fakes import START
 
@@ -71,6 +71,7 @@ def pack_of_version_1(entries: Any) -> bytes:
     return b"".join(parts)
 
 
+@on_both
 async def test_a_run_whose_columns_are_of_the_first_version_goes_on(
     host: "Host", either_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +221,7 @@ def shows(found: Window, wanted: list[tuple[int, float]]) -> None:
         assert [*spans_["first"]] == [step for step, _ in wanted]
 
 
+@on_both
 async def test_windows_equal_what_was_logged(host: Host) -> None:
     random = np.random.default_rng(7)
     steps = 3 * BLOCK + 77
@@ -252,6 +254,7 @@ async def test_windows_equal_what_was_logged(host: Host) -> None:
     assert (summaries["valid_loss"].last_step, summaries["valid_loss"].last_value) == (6200, 6200.0)
 
 
+@on_both
 async def test_rows_come_back_whole_and_in_order_from_anywhere(host: Host) -> None:
     rows: list[Logged3] = [(n, n / 7, {"a": 1.0 * n} | ({"b": -0.0} if n % 3 else {})) for n in range(2 * FOLD + 100)]
     runs, place, seen = host.stores.runs, FROM_THE_BEGINNING, 0
@@ -267,6 +270,7 @@ async def test_rows_come_back_whole_and_in_order_from_anywhere(host: Host) -> No
     assert len((await runs.metrics_after(host.run.id, (1, 13)))[0]) == len(rows) - 13
 
 
+@on_both
 async def test_a_later_attempt_replaces_the_steps_that_it_trains_anew(host: Host) -> None:
     await host.log([(n, float(n), {"loss": 100.0 + n}) for n in range(1500)])
     await host.begin()
@@ -282,6 +286,7 @@ async def test_a_later_attempt_replaces_the_steps_that_it_trains_anew(host: Host
     assert len(every) == 1500 + 700 + 10  # kept all the same
 
 
+@on_both
 async def test_steps_in_any_order_and_repeated(host: Host) -> None:
     random = np.random.default_rng(3)
     steps = random.integers(0, 3000, 5000)
@@ -295,6 +300,7 @@ async def test_steps_in_any_order_and_repeated(host: Host) -> None:
             assert found.spans["count"].sum() >= len(wanted)  # spans of mixed steps reach beyond the window
 
 
+@on_both
 async def test_events_that_come_again_after_a_fold_change_nothing(host: Host) -> None:
     rows: list[Logged3] = [(n, float(n), {"a": float(n)}) for n in range(FOLD - 1)]
     await host.log(rows)

@@ -29,6 +29,7 @@ from agent.storage import sql_stores
 from agent.storage.database import Database
 from agent.storage.tables import metadata, session
 from agent.stores import Compaction, ModelCall, Spent, Stores, Turn, TurnKind, TurnState
+from tests.agent.databases import on_both
 from tests.agent.engine import ENDING, a_run
 from tests.fakes import ALICE, BOB, START, THREAD, said
 
@@ -52,6 +53,7 @@ def event(run: Run, seq: int, body: object, attempt: int = 1) -> WorkerEvent:
     return WorkerEvent(run=run.id, attempt=attempt, seq=seq, host="gpu-1", at=START, body=body)  # type: ignore[arg-type]
 
 
+@on_both
 async def test_the_migrations_make_what_the_tables_say(either_database: Database) -> None:
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection), metadata))
@@ -59,6 +61,7 @@ async def test_the_migrations_make_what_the_tables_say(either_database: Database
     assert await either_database.read(differences) == []
 
 
+@on_both
 async def test_one_failing_write_harms_no_other_in_its_group(either_database: Database) -> None:
     def good(connection: Connection, name: str) -> str:
         connection.execute(insert(session).values(id=name, created_at=START))
@@ -84,6 +87,7 @@ async def test_an_unreachable_database_is_a_sentence(tmp_path: Path) -> None:
         await Database(f"sqlite:///{tmp_path}/file/sub/test.db").start()
 
 
+@on_both
 async def test_of_fifty_deciders_exactly_one_wins(stores: Stores) -> None:
     turn = await a_turn(stores)
     approval = Approval(
@@ -115,6 +119,7 @@ async def test_of_fifty_deciders_exactly_one_wins(stores: Stores) -> None:
     assert [said_.role for said_ in history] == [Role.USER, Role.TOOL]
 
 
+@on_both
 async def test_a_message_comes_back_with_the_facts_about_it(stores: Stores) -> None:
     turn, by = await a_turn(stores), ALICE.key
     for told in (
@@ -132,11 +137,13 @@ async def test_a_message_comes_back_with_the_facts_about_it(stores: Stores) -> N
     assert (last.text, last.speaker) == ("go", "")
 
 
+@on_both
 async def test_a_run_is_created_once_per_token(stores: Stores) -> None:
     runs = await asyncio.gather(*(a_run(stores, "same") for _ in range(10)))
     assert len({run.id for run in runs}) == 1
 
 
+@on_both
 async def test_events_are_applied_once_in_any_repetition(stores: Stores) -> None:
     run = await a_run(stores)
     assert await stores.runs.dispatch(run.id, host="gpu-1", at=START) is not None
@@ -159,6 +166,7 @@ async def test_events_are_applied_once_in_any_repetition(stores: Stores) -> None
     assert list(await stores.runs.log(run.id, 10)) == ["one", "two"]
 
 
+@on_both
 async def test_a_superseded_attempt_changes_nothing(stores: Stores) -> None:
     run = await a_run(stores)
     await stores.runs.dispatch(run.id, host="gpu-1", at=START)
@@ -172,6 +180,7 @@ async def test_a_superseded_attempt_changes_nothing(stores: Stores) -> None:
     assert (await stores.runs.get(run.id)).state is RunState.STARTING
 
 
+@on_both
 async def test_illegal_moves_are_refused(stores: Stores) -> None:
     run = await a_run(stores)
     assert not await stores.runs.move(run.id, expect=RunState.QUEUED, to=RunState.RUNNING)
@@ -179,6 +188,7 @@ async def test_illegal_moves_are_refused(stores: Stores) -> None:
     assert (await stores.runs.get(run.id)).state is RunState.QUEUED
 
 
+@on_both
 async def test_equal_content_is_not_a_new_version(stores: Stores) -> None:
     for words in ("one", "one", "two", "two"):
         await stores.outbox.put("k", THREAD, Content(text=words), whisper=Whisper("p", "h"), urgent=False)
@@ -189,6 +199,7 @@ async def test_equal_content_is_not_a_new_version(stores: Stores) -> None:
     assert list(await stores.outbox.due(THREAD.key)) == []
 
 
+@on_both
 async def test_new_content_gives_a_dead_message_another_chance(stores: Stores) -> None:
     await stores.outbox.put("k", THREAD, Content(text="cannot be shown"), whisper=None, urgent=False)
     await stores.outbox.dead("k", version=1)
@@ -197,6 +208,7 @@ async def test_new_content_gives_a_dead_message_another_chance(stores: Stores) -
     assert [(post.key, post.state) for post in await stores.outbox.due(THREAD.key)] == [("k", "new")]
 
 
+@on_both
 async def test_what_models_cost_adds_up(stores: Stores) -> None:
     turn = await a_turn(stores)
     elsewhere = replace(
@@ -242,6 +254,7 @@ def test_run_ids_have_one_form(text: str) -> None:
     assert not is_run_id(text) or (len(text) == 8 and text.isascii() and "/" not in text)
 
 
+@on_both
 async def test_questions_on_both_databases(stores: Stores) -> None:
     turn = await a_turn(stores)
     fields = {"id": f"q-{new_ulid()}", "session_id": turn.session_id, "turn_id": turn.id, "call_id": "c1"}
@@ -268,6 +281,7 @@ def words(turn: Sequence[ModelMessage]) -> str:
     return " ".join(said.text for said in turn)
 
 
+@on_both
 async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores) -> None:
     conversations, sessions = stores.conversations, stores.sessions
     first = await a_turn(stores)

@@ -30,7 +30,7 @@ from agent.storage.series import FOLD, append
 from agent.storage.series_reads import MOST_SPANS
 from agent.storage.tables import attempt
 from agent.stores import Stores
-from tests.agent.databases import sqlite
+from tests.agent.databases import on_both, sqlite
 from tests.agent.engine import ENDING, SPEC, a_run
 from tests.fakes import START
 
@@ -118,6 +118,7 @@ async def test_every_beat_is_a_point_of_each_series(host: Host) -> None:
     assert {value for _, _, value in await host.found("gpu0_total")} == {80.0 * 2**30}
 
 
+@on_both
 async def test_beats_that_come_again_or_late_double_nothing(host: Host) -> None:
     await host.begin(*CARDS)
     beats = host.beats(FOLD + 200, "GPU-a")
@@ -165,6 +166,7 @@ async def test_a_beat_of_an_attempt_that_was_superseded_changes_nothing(host: Ho
     assert await host.found("cpus") == []
 
 
+@on_both
 async def test_what_is_used_is_no_metric_and_a_metric_of_its_name_stays_one(host: Host) -> None:
     runs, names = host.stores.runs, ("cpus", "step", "gpu0_busy", "system/gpu0_busy")
     await host.begin(*CARDS)
