@@ -99,8 +99,10 @@ def test_a_step_that_fails_ends_the_demo_with_a_sentence(home: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("words", [pytest.param("Train a model that", marks=pytest.mark.faults), "running"])
-def test_ctrl_c_leaves_no_process(home: Path, words: str) -> None:
-    playing = demo(home)
+def test_ctrl_c_leaves_no_process(home: Path, visits: bytes, words: str) -> None:
+    home.parent.mkdir(parents=True)
+    (home.parent / "visits.csv").write_bytes(visits)
+    playing = demo(home, "--data", str(home.parent / "visits.csv"))
     assert playing.stdout is not None
     for line in playing.stdout:
         if words in line:

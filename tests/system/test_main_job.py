@@ -16,6 +16,7 @@ from examples.number_words import english, french
 from tests.fakes import START
 from tests.platforms.discord_server import DiscordServer
 from tests.platforms.slack_server import SlackServer
+from tests.platforms.slack_world import Message
 from tests.recipes.folders import sklearn_csv
 from tests.recipes.pictures_of import archive, digits
 from tests.recipes.test_object_detection import squares
@@ -89,15 +90,32 @@ async def test_from_a_csv_to_a_measured_model_and_its_predictions_in_discord(
     await discord.wait_for(lambda: any("succeeded" in reply.text for reply in used.replies), within_s=HANG_S)
 
 
-async def test_a_model_is_kept_up_and_answers_until_it_is_stopped(slack: SlackServer) -> None:
+async def test_a_finished_model_is_measured_on_other_data_asked_for_every_row_and_kept_up(slack: SlackServer) -> None:
+    header, *rows = sklearn_csv("iris").splitlines(keepends=True)
     alice = slack.user("alice")
-    iris = slack.file("iris.csv", sklearn_csv("iris").encode())
-    asked = alice.mention("train a model that predicts kind", files=[iris])
-    await seen(slack, asked.ts, "Approve")
-    (card,) = cards(slack, asked.ts, "Approve")
-    alice.click(card, "Approve")
+    april = slack.file("april.csv", "".join((header, *rows[::2])).encode())
+    asked = alice.mention("train a model that predicts kind", files=[april])
+    await approve(slack, asked.ts, "Approve")
     await seen(slack, asked.ts, "Result of")
-    trained, before = run_id(slack, asked.ts), len(slack.whispers)
+    trained = run_id(slack, asked.ts)
+    may = slack.file("may.csv", "".join((header, *rows[1::2])).encode())
+    alice.mention(f"please evaluate {trained} on this file", thread=asked.ts, files=[may])
+    await approve(slack, asked.ts, f"Measure the model of {trained} on may.csv?")
+    await seen(
+        slack, asked.ts, "Better than the best constant answer", "on 75 rows of `may.csv`", "When it was trained"
+    )
+    alice.mention(f"predict every row of may.csv with {trained} as a job", thread=asked.ts)
+    await approve(slack, asked.ts, f"Predict every row with the model of {trained} on may.csv?")
+    await seen(slack, asked.ts, "75 rows were predicted")
+    handed = [slack.files[file].name for said in slack.thread(asked.ts) for file in said.files]
+    assert any(name.startswith("predictions-r-") for name in handed)
+    alice.mention(f"download {trained}", thread=asked.ts)
+    await seen(slack, asked.ts, f"{trained}.tar", "README.md")
+    await _is_kept_up_and_answers_until_it_is_stopped(slack, asked, trained)
+
+
+async def _is_kept_up_and_answers_until_it_is_stopped(slack: SlackServer, asked: Message, trained: str) -> None:
+    alice, before = slack.user("alice"), len(slack.whispers)
     alice.mention(f"serve {trained} hours=1", thread=asked.ts)
     await seen(slack, asked.ts, f"Keep the model of {trained} up?")
     (card,) = cards(slack, asked.ts, "Keep the model of")
@@ -126,29 +144,6 @@ async def test_a_model_is_kept_up_and_answers_until_it_is_stopped(slack: SlackSe
     alice.mention(f"stop {served.group(0)}", thread=asked.ts)
     await seen(slack, asked.ts, served.group(0), "stopped")
     assert "was asked again" not in slack.transcript()  # it ended at once, and nothing started it again
-
-
-async def test_a_finished_model_is_measured_on_other_data_and_asked_for_every_row(slack: SlackServer) -> None:
-    header, *rows = sklearn_csv("iris").splitlines(keepends=True)
-    alice = slack.user("alice")
-    april = slack.file("april.csv", "".join((header, *rows[::2])).encode())
-    asked = alice.mention("train a model that predicts kind", files=[april])
-    await approve(slack, asked.ts, "Approve")
-    await seen(slack, asked.ts, "Result of")
-    trained = run_id(slack, asked.ts)
-    may = slack.file("may.csv", "".join((header, *rows[1::2])).encode())
-    alice.mention(f"please evaluate {trained} on this file", thread=asked.ts, files=[may])
-    await approve(slack, asked.ts, f"Measure the model of {trained} on may.csv?")
-    await seen(
-        slack, asked.ts, "Better than the best constant answer", "on 75 rows of `may.csv`", "When it was trained"
-    )
-    alice.mention(f"predict every row of may.csv with {trained} as a job", thread=asked.ts)
-    await approve(slack, asked.ts, f"Predict every row with the model of {trained} on may.csv?")
-    await seen(slack, asked.ts, "75 rows were predicted")
-    handed = [slack.files[file].name for said in slack.thread(asked.ts) for file in said.files]
-    assert any(name.startswith("predictions-r-") for name in handed)
-    alice.mention(f"download {trained}", thread=asked.ts)
-    await seen(slack, asked.ts, f"{trained}.tar", "README.md")
 
 
 async def approve(slack: SlackServer, ts: str, words: str) -> None:
@@ -313,7 +308,7 @@ async def test_what_a_run_uses_and_how_fast_it_goes_until_it_is_stopped(slack: S
 
 
 async def test_a_crash_is_failed_with_its_traceback(yard: Yard, slack: SlackServer, visits: bytes) -> None:
-    asked = await approved(slack, visits, "with learning rate 0.002 and 3000 rounds and patience 9999")
+    asked = await approved(slack, visits, "with learning rate 0.002 and 1500 rounds and patience 9999")
     await seen(slack, asked.ts, "Started")
     folder = yard.home / "hosts" / "gpu-1" / "runs" / run_id(slack, asked.ts)
     await slack.wait_for((folder / "metrics.jsonl").exists, timeout=HANG_S)
