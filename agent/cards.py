@@ -17,7 +17,7 @@ from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
 CLASSES_SHOWN = 5
-EXAMPLE_CHARS = 24
+EXAMPLE_CHARS, VALUES_CHARS = 24, 36
 FACT_CHARS, TABLE_CHARS, TABLE_ROWS = 500, 2_000, 40  # what every platform shows uncut
 
 
@@ -105,9 +105,12 @@ def data_card(report: DataReport) -> Card:
 
 
 def _content(column: ColumnReport) -> str:
-    """What a column holds: from where to where, or one of its values."""
+    """What a column holds: from where to where, its few values, or one of many."""
     if column.low is not None and column.high is not None:
         return f"{number(column.low)} … {number(column.high)}"
+    listed = ", ".join(value.strip() for value in column.values)
+    if 0 < len(listed) <= VALUES_CHARS:
+        return listed
     text = column.example.strip()
     return f"e.g. {text if len(text) <= EXAMPLE_CHARS else text[: EXAMPLE_CHARS - 1] + '…'}" if text else "–"
 

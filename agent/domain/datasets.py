@@ -44,13 +44,17 @@ def holds_program(name: str, known: bool | None) -> bool:
 
 
 class ColumnReport(Value):
-    """One column. `example` is a value as it stands in the file, cut at 80 characters."""
+    """One column. `example` is a value as it stands in the file, cut at 80 characters.
+
+    `values` are all of a column with few classes, the most frequent first; empty for other columns.
+    """
 
     name: str
     kind: ColumnKind
     missing: int
     unique: int
     example: str
+    values: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
     mean_chars: float | None = None

@@ -96,7 +96,7 @@ def masked(words: str, columns: Sequence[str] = ()) -> str:
     for mask, pattern in _patterns():
         said = pattern.sub(f" {mask} ", said)
     for column in sorted(columns, key=len, reverse=True):
-        if len(column) > 2:
+        if len(column) > 2 or column.lower() == "id":  # shorter ones are words of any sentence
             said = re.sub(rf"(?<!\w){re.escape(plain(column))}(?!\w)", " xcol ", said)
     return said
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from agent.domain.errors import BadRequest
-from agent.domain.tasks import TASKS
+from agent.domain.tasks import TASKS, Answer
 from agent.llm.features import concepts, masked
 from agent.llm.intents import PLANNED, wish_to_act
 from agent.llm.places import ACT
@@ -19,6 +19,7 @@ from agent.llm.requests.asked import (
     columns_of,
     last_plan,
     newest,
+    plan_of,
     ran_program,
     ranked,
     report_of,
@@ -37,6 +38,7 @@ from agent.llm.requests.words import (
     NOTHING_NEW,
     NOTHING_TO_ADD,
     TALK,
+    UNKNOWN,
     WHICH_RUN,
     call,
     examples,
@@ -51,6 +53,7 @@ from agent.llm.slots.conversations import other_conversation
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.replacements import replacement_in
+from agent.llm.slots.rows import described_in
 from agent.llm.slots.runs import (
     is_of_others,
     means_all,
@@ -76,6 +79,7 @@ _OF_ONE_RUN = frozenset(
         *("run_status", "run_logs", "run_metrics", "run_chart", "run_checkpoints", "run_script"),
     }
 )
+_READ = frozenset({"number", "category", "boolean", "datetime"})  # kinds of columns that models of tables read
 _LOOKED_AT = frozenset(
     {"run_status", "run_logs", "run_metrics", "run_results", "run_checkpoints", "run_attempts", "run_script"}
 )
@@ -89,8 +93,8 @@ class OfflinePlanner:
     ) -> AsyncIterator[str | ModelReply]:
         """One reply, at once."""
         del tools  # it knows the tools by name
-        begun, said = newest(messages)
-        asked, address = request_of(said, messages, begun)
+        begun, said, otherwise = newest(messages)
+        asked, address = request_of(said, messages, begun, otherwise)
         try:
             if messages[-1].role is Role.TOOL and begun < len(messages) - 1:
                 yield _whole(_after_tool(asked, messages), asked, messages)
@@ -109,7 +113,7 @@ class OfflinePlanner:
 def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The reply, unless the request says something that its call does not hold: that is asked for, and not dropped."""
     for one in () if asked.settled or reply.text.endswith(_WITHOUT_IT) else reply.calls:
-        if missed := unread(one.name, json.loads(one.arguments), asked.words, _unused(one, messages)):
+        if missed := unread(one.name, json.loads(one.arguments), asked.to_read, _unused(one, messages)):
             return not_read(one.name, missed, report_of(messages))
         if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
             return say(NOTHING_NEW)
@@ -200,10 +204,26 @@ def _is_unsure_which(intent: str, words: str, runs: Sequence[str]) -> bool:
 def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
     text = None if asked.file else text_in(asked.words)
     row = {} if asked.file or text else values_in(asked.words, columns_of(messages))
+    row |= {} if asked.file or text else described_in(asked.words, report_of(messages).get("columns", ()))
+    unknown = [name for name in _needed(messages, run_id) if name not in row] if row else []
+    row |= dict.fromkeys(unknown, "")
     rows = (row,) if row else ()
     span, spacing = ahead_in(asked.words), str(report_of(messages).get("spacing") or grain_in(asked.words))
     horizon = (steps_of(span, spacing) or span.number) if span else None
-    return call("predict", run=run_id, file=asked.file, horizon=horizon, text=text, rows=rows)
+    told = UNKNOWN.format(", ".join(f"`{name}`" for name in unknown), unknown[0]) if unknown else ""
+    return call("predict", told, run=run_id, file=asked.file, horizon=horizon, text=text, rows=rows)
+
+
+def _needed(messages: Sequence[ModelMessage], run_id: str | None) -> list[str]:
+    """The columns that the model of a run reads, where it learned from the table that was looked at last."""
+    report, made = report_of(messages), plan_of(messages, run_id)
+    task = TASKS.get(made.get("task") or report.get("suggested_task") or "")
+    of_tables = task and task.data == "table" and task.answer in {Answer.LABEL, Answer.NUMBER} and not task.needs_text
+    if not of_tables or made.get("file") != report.get("dataset", {}).get("name"):
+        return []
+    leaks = {leak["column"] for leak in report.get("leaks", ())}
+    unread = {made.get("target"), *(made.get("drop_columns") or ()), *leaks}
+    return [one["name"] for one in report["columns"] if one.get("kind") in _READ and one["name"] not in unread]
 
 
 def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:

@@ -60,6 +60,8 @@ def values_words(predictions: Predictions) -> str:
     """The answers, of all rows."""
     if predictions.spread is not None:
         low, middle, high = map(number, predictions.spread)
+        if low == high:
+            return low
         return f"from {low} to {high}, median {middle}"
     if predictions.counts:
         return ", ".join(f"{label} {count:,}" for label, count in predictions.counts[:_LABELS_SAID])

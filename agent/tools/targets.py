@@ -179,6 +179,8 @@ _VALUE = re.compile(
     r"|\bplease\b|$)))",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"(?<![\w.=-])[-+]?\d+(?:\.\d+)?(?!\w)")
+_NUMBER_BEFORE = re.compile(r"(?<![=:\w.-])([-+]?\d+(?:\.\d+)?)\s+$")
 _YEARS_OLD = re.compile(r"\b(\d{1,3})[ -]years?[ -]old\b", re.IGNORECASE)
 _WORD = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
 _CLOSE = 0.8  # how alike two words must be to count as one (visit, visited)
@@ -260,16 +262,28 @@ def _only_part(name: str, part: str, names: Sequence[str]) -> bool:
 
 
 def values_in(asked: str, names: Sequence[str]) -> dict[str, str]:
-    """The values that are stated for columns: "age 30, plan pro", "age is 30", "age=30"."""
+    """The values that are stated for columns: "age 30, plan pro", "age is 30", "age=30", "3 rooms"."""
     found: dict[str, str] = {}
+    places = {name: at for name in names if (at := _stated(name, asked, names))}
+    number = _NUMBER.search(asked)
+    first = number and places and number.start() < min(at.start() for at in places.values())  # “3 rooms, age 30”
     for name in names:
-        at = re.search(rf"(?<!{_WORD})\b{re.escape(name)}(?=\s*=)", asked, re.IGNORECASE) or _spoken(name, asked)
-        at = at or _part_spoken(name, asked, names)
-        if at and (said := _VALUE.match(asked, at.end())):
-            found[name] = next(filter(None, said.groups()))
+        at = places.get(name)
+        before = _NUMBER_BEFORE.search(asked[: at.start()]) if at else None
+        behind = _VALUE.match(asked, at.end()) if at else None
+        if before and (first or not behind):
+            found[name] = before.group(1)
+        elif behind:
+            found[name] = next(filter(None, behind.groups()))
         elif name.lower() == "age" and (old := _YEARS_OLD.search(asked)):
             found[name] = old.group(1)
     return found
+
+
+def _stated(name: str, asked: str, names: Sequence[str]) -> re.Match[str] | None:
+    """Where a column stands that may have a value: before a sign, by its name, or by a word of it."""
+    sign = re.search(rf"(?<!{_WORD})\b{re.escape(name)}(?=\s*=)", asked, re.IGNORECASE)
+    return sign or _spoken(name, asked) or _part_spoken(name, asked, names)
 
 
 def _part_spoken(name: str, words: str, names: Sequence[str]) -> re.Match[str] | None:

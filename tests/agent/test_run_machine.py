@@ -302,7 +302,7 @@ def _walk(machine: RunMachine, dice: random.Random, steps: int) -> None:
         machine.metrics_are_stored_once()
 
 
-@pytest.mark.parametrize(("seed", "steps"), [(0, 200), pytest.param(1, 2000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize(("seed", "steps"), [(0, 250), pytest.param(1, 2000, marks=pytest.mark.faults)])
 def test_long_lives_keep_the_invariants(seed: int, steps: int) -> None:
     before = set(SEEN)
     machine = RunMachine()

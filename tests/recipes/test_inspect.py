@@ -381,6 +381,23 @@ def test_personal_data_are_said(kind: str, tmp_path: Path) -> None:
     assert any(f"“{name}” ({kind})" in warning and f"“without {name}”" in warning for warning in said), said
 
 
+@pytest.mark.parametrize(
+    ("header", "target"),
+    [
+        ("rooms,balcony,price_eur", "price_eur"),  # a quantity at the end, by a word of its name
+        ("rooms,balcony,SalePrice", "SalePrice"),
+        ("price_eur,rooms,balcony", "balcony"),  # else the last column with few classes
+        ("rooms,churn,price_eur", "churn"),
+    ],
+)
+def test_the_target_that_nobody_named_is_guessed_by_names_and_places(header: str, target: str, tmp_path: Path) -> None:
+    values = {"rooms": "{0}.5", "balcony": "{1}", "churn": "{1}"}
+    cells = ",".join(values.get(name, "{0}00.25") for name in header.split(","))
+    rows = "".join(f"{cells.format(at * 7 % 41, 'yes' if at % 3 else 'no')}\n" for at in range(40))
+    (tmp_path / "rows.csv").write_text(f"{header}\n{rows}")
+    assert audit(read_table(tmp_path / "rows.csv"))["suggested_target"] == target
+
+
 def test_ordinary_numbers_and_words_are_not_personal(tmp_path: Path) -> None:
     rows = "".join(
         f"{at},2026-01-{at % 28 + 1:02d},{1234567890123 + at},A-{at},{100.5 * at},{'yes' if at % 3 else 'no'}\n"

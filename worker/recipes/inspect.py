@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,7 +26,9 @@ from worker.recipes.common.tables import Rules, answered
 from worker.recipes.recipe import names, needs_target, part, usual
 
 _TARGET_NAMES = ("target", "label", "labels", "class", "category", "y", "outcome", "churn", "churned", "default")
-_QUANTITY_NAMES = ("price", "amount", "value", "score", "sales", "cost", "revenue", "salary", "income", "demand")
+_QUANTITIES = frozenset(
+    {"price", "amount", "value", "score", "sales", "cost", "revenue", "salary", "income", "demand", "rent"}
+)
 _PREVIEW_ROWS = 5
 _LOOKED_AT_CELLS = 4_000_000  # rows are drawn where there are more: 10 s on a slow core, measured
 _ODD_CELLS = 0.05  # of a column that is of numbers but for these
@@ -144,7 +147,10 @@ def _text_column(
 
 
 def suggest_target(columns: list[dict[str, Any]], *, rows: int) -> str | None:
-    """The column that people most likely mean: by its name, else the last one with few classes."""
+    """The column that people most likely mean: by its name, else a quantity at the end, else the last with few classes.
+
+    A quantity is a column of numbers with a word such as price in its name.
+    """
 
     def may_be(column: dict[str, Any]) -> bool:
         few = 2 <= column["unique"] <= max(2, min(50, rows // 2))
@@ -152,16 +158,24 @@ def suggest_target(columns: list[dict[str, Any]], *, rows: int) -> str | None:
 
     fitting = [column for column in columns if may_be(column)]
     by_name = {column["name"].lower(): column["name"] for column in fitting}
-    quantities = {column["name"].lower(): column["name"] for column in columns if column["kind"] == "number"}
+    quantities = {column["name"].lower(): str(column["name"]) for column in columns if column["kind"] == "number"}
+    named = [name for name in quantities.values() if _QUANTITIES.intersection(_words(name))]
     for word in _TARGET_NAMES:
         if word in by_name or word in quantities:
             return str(by_name.get(word) or quantities[word])
     classes = [column["name"] for column in fitting if column["kind"] != "number" or column["unique"] <= 10]
+    if named and named[-1] == columns[-1]["name"]:
+        return named[-1]
     if classes:
         return str(classes[-1])
-    named = next((str(quantities[word]) for word in _QUANTITY_NAMES if word in quantities), None)
     alone = [str(column["name"]) for column in columns if column["kind"] != "image"]
-    return named or (alone[0] if len(alone) == 1 < len(columns) and alone[0] in quantities.values() else None)
+    only = alone[0] if len(alone) == 1 < len(columns) and alone[0] in quantities.values() else None
+    return named[-1] if named else only
+
+
+def _words(name: str) -> list[str]:
+    """The words of a column's name in lower case: `SalePrice`, `price_eur`."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+", name)]
 
 
 def suggest_task(table: Table, columns: list[dict[str, Any]], target: str) -> str | None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agent.domain.sources import address_in
+from agent.llm.intents import decide
+from agent.llm.places import Place
 from agent.llm.slots.changes import with_sums
 from agent.llm.slots.courtesy import without_courtesy
 from agent.llm.slots.files import file_in, file_named
@@ -20,6 +22,7 @@ NOT_READ, WHICH_TARGET, OF_WHICH = "I did not understand ", "Which column should
 LEFT_OPEN = (NOT_READ, WHICH_TARGET, OF_WHICH)  # how the questions begin whose answer belongs to the request before
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
 _PROGRAMS = frozenset({"start_script", "clone_run"})
+_GOES_ON = frozenset({None, "train", "again", "clone_run", "predict", "yes", "no", "unclear", "later"})
 _STARTS = frozenset({"start_training", "start_script"})
 
 
@@ -32,6 +35,12 @@ class Request(NamedTuple):
     programs: tuple[str, ...]
     answers: bool = False  # our question which of two readings was meant
     settled: bool = False  # whatever was not read of it is to be left out
+    otherwise: str = ""  # the answer that says in other words what was not read; the rest of it is settled
+
+    @property
+    def to_read(self) -> str:
+        """The words of which nothing may be dropped in silence."""
+        return "" if self.settled else self.otherwise or self.words
 
     @property
     def file(self) -> str | None:
@@ -39,43 +48,61 @@ class Request(NamedTuple):
         return file_in(self.words, self.files) or file_named(self.words) or next(iter(self.files), None)
 
 
-def newest(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage]:
+def newest(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage, str]:
     """Where the newest words of a person stand, and they; an answer to a question counts, as do the files before it.
 
-    The answer to what was left open in a request is added to its words.
+    The answer to what was left open in a request is added to its words; what was not read is said in it once more,
+    and it is given alone too.
     """
     questions = (call for said in messages for call in said.calls if call.name == "ask_user")
     asked = {call.id: str(as_object(call.arguments).get("question")) for call in questions}
     before = next((said.files for said in reversed(messages) if said.role is Role.USER), ())
     added: tuple[str, ...] = ()
+    otherwise = ""
     for at in range(len(messages) - 1, -1, -1):
         said = messages[at]
         if said.role is Role.USER:
-            return at, replace(said, text="; ".join((said.text, *added)))
+            return at, replace(said, text="; ".join((said.text, *added))), otherwise
         words = str(as_object(said.text).get("text", "")).partition(" answered: ")[2] if said.call_id in asked else ""
-        if words and words != NEITHER and asked[said.call_id or ""].startswith(LEFT_OPEN):
+        question = asked.get(said.call_id or "", "")
+        if words and words != NEITHER and question.startswith(LEFT_OPEN) and not _stands_alone(words, question):
             added = (words, *added)
+            otherwise = otherwise or (words if question.startswith(NOT_READ) else "")
         elif words:
-            return at, replace(said, text="; ".join((words, *added)), files=said.files or before)
-    return -1, ModelMessage(Role.USER, "")
+            return at, replace(said, text="; ".join((words, *added)), files=said.files or before), otherwise
+    return -1, ModelMessage(Role.USER, ""), ""
 
 
-def request_of(said: ModelMessage, messages: Sequence[ModelMessage], begun: int) -> tuple[Request, str | None]:
-    """A request without the address of its data, whose file counts as its own once it was fetched; the address."""
+def _stands_alone(answer: str, question: str) -> bool:
+    """Whether the answer to a question is a request of its own, such as another question."""
+    if len(answer.split()) < 3 or (question.startswith(OF_WHICH) and runs_in(answer)):
+        return False
+    return decide(answer, Place(has_runs=True)).intent not in _GOES_ON
+
+
+def request_of(
+    said: ModelMessage, messages: Sequence[ModelMessage], begun: int, otherwise: str = ""
+) -> tuple[Request, str | None]:
+    """A request without the address of its data, whose file counts as its own once it was fetched; the address.
+
+    `otherwise` is the end of it that says in other words what was not read.
+    """
     files = tuple(file.name for file in said.files)
     programs = tuple(file.name for file in said.files if file.is_program)
     text = said.text.removesuffix(f"; {WITHOUT_IT}")
     settled = text != said.text
     address = address_in(text)
+    otherwise = _read(otherwise, messages)
     if address is None:
         words = _shortened(text)
         answers = said.role is Role.TOOL
-        return Request(_read(words, messages), words, files, programs, answers=answers, settled=settled), None
+        return Request(_read(words, messages), words, files, programs, answers, settled, otherwise), None
     calls = {call.id for later in messages[begun:] for call in later.calls if call.name == "fetch_data"}
     found = (as_object(later.text) for later in messages[begun:] if later.call_id in calls)
     fetched = tuple(answer["file"] for answer in found if "file" in answer)
     words = _shortened(text.replace(address, " "))
-    return Request(_read(words, messages), words, (*fetched, *files), programs, settled=settled), address
+    files = (*fetched, *files)
+    return Request(_read(words, messages), words, files, programs, False, settled, otherwise), address
 
 
 def _shortened(asked: str) -> str:
@@ -106,10 +133,7 @@ def started(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
 
 def columns_of(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
     """The columns of the data that was looked at last."""
-    for said in reversed(messages):
-        if said.role is Role.TOOL and '"columns"' in said.text:
-            return tuple(str(column["name"]) for column in as_object(said.text).get("columns", ()) if "name" in column)
-    return ()
+    return tuple(str(column["name"]) for column in report_of(messages).get("columns", ()) if "name" in column)
 
 
 def report_of(messages: Sequence[ModelMessage]) -> dict[str, Any]:
@@ -117,7 +141,7 @@ def report_of(messages: Sequence[ModelMessage]) -> dict[str, Any]:
     answers = (
         as_object(said.text) for said in reversed(messages) if said.role is Role.TOOL and '"columns"' in said.text
     )
-    return next((answer for answer in answers if "columns" in answer), {})
+    return next((answer for answer in answers if "columns" in answer and "dataset" in answer), {})
 
 
 def offered(messages: Sequence[ModelMessage]) -> str | None:

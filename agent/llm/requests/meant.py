@@ -10,6 +10,7 @@ from agent.llm.requests.asked import Request, columns_of, last_plan, offered, pl
 from agent.llm.slots.horizons import ahead_in
 from agent.llm.slots.limits import place_said, soon_in
 from agent.llm.slots.replacements import rewrites
+from agent.llm.slots.rows import described_in
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, clusters_in, text_in
 from agent.llm.slots.views import WHY_BAD
@@ -84,14 +85,14 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     before = last_plan(messages).get("target")
     if intent in (None, "inspect_dataset", "predict", "train") and WRITING.search(asked.words):
         return "train" if asked.files else "predict"
-    if intent in {"again", "train"} and _is_forecast(asked, messages):
+    if _asks_the_model(intent, asked, messages):
         return "predict"
     if started(messages) and intent in (None, *_LOOKS) and re.search(WHY_BAD, asked.words, re.IGNORECASE):
         return "run_results"
-    if intent in (None, "inspect_dataset") and _shows_images(asked, messages):
-        return "predict"
     anew = names_a_target(asked.words) or quoted_target(asked.words)
-    otherwise = not anew and bool(states_settings(asked.words) or place_said(asked.words))
+    otherwise = not anew and bool(
+        states_settings(asked.words) or place_said(asked.words) or left_out(asked.words, columns_of(messages))
+    )
     if intent == "train" and not asked.files and before and (otherwise or ONCE_MORE.search(asked.words)):
         intent = "again"
     if intent == "again":
@@ -103,6 +104,24 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _asks_the_model(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether the model of a thread is to answer for what is said or shown, though nobody says “predict”."""
+    if intent in {"again", "train"} and _is_forecast(asked, messages):
+        return True
+    if intent in (None, "inspect_dataset") and _shows_images(asked, messages):
+        return True
+    return intent in (None, "train", "again", "inspect_dataset") and _describes_a_row(asked, messages)
+
+
+def _describes_a_row(asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether several cells of a row are given to a thread that has a model, and nothing is to be learnt."""
+    if asked.files or not started(messages) or _TO_TRAIN.search(asked.words) or ONCE_MORE.search(asked.words):
+        return False
+    report = report_of(messages)
+    cells = values_in(asked.words, columns_of(messages)) | described_in(asked.words, report.get("columns", ()))
+    return len(cells) > 1
 
 
 def _shows_images(asked: Request, messages: Sequence[ModelMessage]) -> bool:

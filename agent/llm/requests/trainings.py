@@ -18,6 +18,7 @@ from agent.llm.slots.limits import reach_said, soon_in
 from agent.llm.slots.models import choices_in, model_in
 from agent.llm.slots.names import setting_called
 from agent.llm.slots.numbers import factors_in
+from agent.llm.slots.rows import amount_in
 from agent.llm.slots.settings import clusters_in, held_out_in, split_in, text_column_in, weights_in
 from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
@@ -43,8 +44,8 @@ def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """Look at the data of a training; what nobody could read of the request is asked for at once."""
     task = task_in(asked.words, has_text=True)
     series = task is not None and TASKS[task].answer is Answer.SERIES
-    missed = unread("start_training", _all_read(asked.words, series=series), asked.words, columns_of(messages))
-    if missed and not asked.settled:
+    missed = unread("start_training", _all_read(asked.words, series=series), asked.to_read, columns_of(messages))
+    if missed:
         return not_read("start_training", missed, report_of(messages) if not asked.file else {})
     target = quoted_target(asked.words)
     file, first = asked.file, "I look at the data first."
@@ -241,6 +242,7 @@ def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[s
     if said and "_" in said[0]:
         file = report.get("dataset", {}).get("name")
         return None, f"`{file}` has no column `{said[0]}`. Which one should I predict? The columns: {columns}."
+    named = named or amount_in(asked, _names(report, "number"))
     target = before.get("target") or named or (report.get("target") or {}).get("column")
     target = target or _suggested(report, task)
     if target is None:

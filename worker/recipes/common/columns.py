@@ -12,6 +12,7 @@ from typing import Any
 from worker.recipes.common.table import BadData, Table, is_missing, number
 
 EXAMPLE_CHARS = 80
+_MOST_VALUES = 12  # more are no short list
 FEWEST_ROWS = 20
 _MOST_SPELLINGS = 50  # of two values
 _BOOLEANS = ({"yes", "no"}, {"true", "false"}, {"0", "1"}, {"t", "f"}, {"y", "n"}, {"0.0", "1.0"}, {"on", "off"})
@@ -61,6 +62,7 @@ def _described(name: str, counts: Counter[str], rows: int) -> dict[str, Any]:
         "missing": rows - present,
         "unique": len(counts),
         "example": next(iter(counts), "")[:EXAMPLE_CHARS],
+        "values": _values(counts) if kind in {"category", "boolean"} else [],
         "low": None,
         "high": None,
         "mean_chars": round(sum(len(cell) * times for cell, times in counts.items()) / present, 2) if present else None,
@@ -68,6 +70,12 @@ def _described(name: str, counts: Counter[str], rows: int) -> dict[str, Any]:
     if numbers:
         report["low"], report["high"] = min(numbers), max(numbers)
     return report
+
+
+def _values(counts: Counter[str]) -> list[str]:
+    """All cells of a column with few different ones, the most frequent first; empty where one is long."""
+    cells = [cell for cell, _ in counts.most_common()]
+    return cells if len(cells) <= _MOST_VALUES and all(len(cell) <= EXAMPLE_CHARS for cell in cells) else []
 
 
 def _numbers(counts: Counter[str]) -> list[float]:

@@ -37,8 +37,8 @@ def pictured(
         "kind": "pictured",
         "rows": len(truth),
         "beaten": named(beaten),
-        "words": f"Half of the predictions are within {half:.4g} of the true value, nine in ten within "
-        f"{float(np.quantile(np.abs(error), 0.9)):.4g}.",
+        "words": f"Half of the predictions are within {_figure(half)} of the true value, nine in ten within "
+        f"{_figure(float(np.quantile(np.abs(error), 0.9)))}.",
         "pictures": pictures,
     }
 
@@ -50,9 +50,9 @@ def mistakes(row_ids: Sequence[str], truth: Values, said: Values, cells: Mapping
     rows = [
         [
             row_ids[at][:20],
-            f"{truth[at]:.4g}",
-            f"{said[at]:.4g}",
-            f"{said[at] - truth[at]:+.4g}",
+            _figure(truth[at]),
+            _figure(said[at]),
+            _figure(said[at] - truth[at], "+"),
             *(short(cells[name][at]) for name in list(cells)[:_CELLS]),
         ]
         for at in worst
@@ -65,6 +65,11 @@ def mistakes(row_ids: Sequence[str], truth: Values, said: Values, cells: Mapping
         "rows": rows,
     }
     return {"view": "mistakes", "picture": picture}
+
+
+def _figure(value: float, sign: str = "") -> str:
+    """Four significant digits, and a large number in full."""
+    return f"{value:{sign},.0f}" if 10_000 <= abs(value) < 1e12 else f"{value:{sign}.4g}"
 
 
 def _some(rows: int) -> NDArray[np.int64]:

@@ -1,0 +1,142 @@
+"""Rows that people describe in words are predicted, and the amount that they ask for is the column to learn."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agent.llm.slots.rows import amount_in, described_in
+from agent.ports import ModelMessage, Role
+from agent.tools.targets import values_in
+from tests.agent.test_planner import answered, called, reply, user
+
+COLUMNS: list[dict[str, Any]] = [
+    {"name": "id", "kind": "identifier", "example": "H1"},
+    {"name": "area_m2", "kind": "number", "example": "80"},
+    {"name": "rooms", "kind": "number", "example": "3"},
+    {"name": "year_built", "kind": "number", "example": "1990"},
+    {"name": "district", "kind": "category", "example": "south", "values": ["south", "north", "centre"]},
+    {"name": "balcony", "kind": "boolean", "example": "no", "values": ["no", "yes"]},
+    {"name": "price_eur", "kind": "number", "example": "250000"},
+]
+NAMES = [column["name"] for column in COLUMNS]
+REPORT = {
+    "text": "800 rows.",
+    "dataset": {"name": "houses.csv"},
+    "columns": COLUMNS,
+    "suggested_task": "tabular_regression",
+    "suggested_target": "balcony",
+    "problems": [],
+}
+TRAINED = (
+    user("train a model that predicts `price_eur`", "houses.csv"),
+    called("inspect_dataset"),
+    answered(REPORT),
+    called("start_training", "c2", file="houses.csv", target="price_eur", task="tabular_regression"),
+    answered({"approval": "approved", "run": "r-abc123"}, "c2"),
+    ModelMessage(Role.ASSISTANT, "Run `r-abc123` was started."),
+)
+RESULTS = (  # of a look at results, whose table has columns of its own
+    user("where was it most wrong?"),
+    called("run_results", "c3"),
+    answered({"text": "", "table": {"columns": ["row", "true"]}}, "c3"),
+    ModelMessage(Role.ASSISTANT, "Mistakes of r-abc123."),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "cells"),
+    [
+        (
+            "a flat with 80 square metres, 3 rooms, built 1990 in the centre with a balcony",
+            {"area_m2": "80", "rooms": "3", "year_built": "1990", "district": "centre", "balcony": "yes"},
+        ),
+        ("120 m2 and 4 rooms without balcony", {"area_m2": "120", "rooms": "4", "balcony": "no"}),
+        ("rooms 3, year_built 1950", {"rooms": "3", "year_built": "1950"}),
+        ("rooms=3 year_built=1950", {"rooms": "3", "year_built": "1950"}),
+        ("3 rooms year_built 1950", {"rooms": "3", "year_built": "1950"}),
+        ("north or south", {}),  # which one is not said
+        ("eine Wohnung mit 70 Quadratmetern ohne balcony", {"area_m2": "70", "balcony": "no"}),
+    ],
+)
+def test_cells_are_read_beside_their_columns_by_their_units_and_as_values(words: str, cells: dict[str, str]) -> None:
+    assert values_in(words, NAMES) | described_in(words, COLUMNS) == cells
+
+
+@pytest.mark.parametrize(
+    ("words", "column"),
+    [
+        ("I want to know what a flat would cost", "price_eur"),
+        ("how much is it worth?", "price_eur"),
+        ("was kostet eine Wohnung", "price_eur"),
+        ("房价是多少", "price_eur"),
+        ("what would it cost in which district", "price_eur"),
+        ("how long does it take", None),
+    ],
+)
+def test_an_amount_is_asked_for_in_other_words(words: str, column: str | None) -> None:
+    assert amount_in(words, [column["name"] for column in COLUMNS if column["kind"] == "number"]) == column
+
+
+def test_of_two_columns_with_such_an_amount_none_is_guessed() -> None:
+    assert amount_in("what does it cost?", ["list_price", "sale_price"]) is None
+
+
+async def test_the_amount_that_is_asked_for_is_learnt_and_said() -> None:
+    asked = user("I have houses.csv and want to know what a flat would cost", "houses.csv")
+    planned = await reply(asked, called("inspect_dataset"), answered(REPORT))
+    (call,) = planned.calls
+    assert json.loads(call.arguments)["target"] == "price_eur"
+    assert "I take it that you mean `price_eur`." in planned.text
+
+
+@pytest.mark.parametrize("before", [TRAINED, (*TRAINED, *RESULTS)], ids=["after the start", "after its results"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "what would a flat with 80 square metres, 3 rooms and a balcony cost?",
+        "a flat with 80 m2, 3 rooms and with a balcony",  # no word says that it is to predict
+        "predict area_m2=80 rooms=3 balcony=yes",
+    ],
+)
+async def test_a_row_in_words_is_predicted_and_what_nobody_said_is_named(
+    before: Sequence[ModelMessage], words: str
+) -> None:
+    predicted = await reply(*before, user(words))
+    (call,) = predicted.calls
+    assert call.name == "predict"
+    (row,) = json.loads(call.arguments)["rows"]
+    assert row == {"area_m2": "80", "rooms": "3", "balcony": "yes", "year_built": "", "district": ""}
+    assert predicted.text == "I count `year_built`, `district` as unknown. Say more with “year_built=…”."
+
+
+async def test_another_training_stays_one_though_it_names_columns() -> None:
+    again = await reply(*TRAINED, user("train it again with 3 rooms and 80 m2 left out"))
+    assert all(call.name != "predict" for call in again.calls)
+
+
+@pytest.mark.parametrize(
+    ("answer", "tool", "settings"),
+    [
+        ("rounds 200", "start_training", {"rounds": 200}),  # what the question itself offers
+        ("with 200 rounds instead", "start_training", {"rounds": 200}),
+        ("go on without it", "start_training", {}),
+        ("which mistakes did it make?", "run_chart", {}),  # a question of its own
+        ("with wobble 8", "ask_user", {}),
+    ],
+)
+async def test_what_was_not_read_is_said_otherwise_left_out_or_let_be(
+    answer: str, tool: str, settings: dict[str, int]
+) -> None:
+    asked = user("train it again with seed 3 and wobble 7")
+    question = await reply(*TRAINED, asked)
+    (asks,) = question.calls
+    assert asks.name == "ask_user"
+    said = answered({"text": f"alice answered: {answer}"}, asks.id)
+    made = await reply(*TRAINED, asked, ModelMessage(Role.ASSISTANT, "", (asks,)), said)
+    (call,) = made.calls
+    arguments = json.loads(call.arguments)
+    assert call.name == tool
+    assert arguments.get("settings", {}) == settings
+    assert arguments.get("seed", 3) == 3
