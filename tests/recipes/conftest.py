@@ -18,9 +18,12 @@ def make(tmp_path: Path) -> Make:
 
 
 def _finished_once(
-    name: str, begin: Callable[[Path], RunFolder], worker_id: str, factory: pytest.TempPathFactory
+    name: str, begin: Callable[[Path], RunFolder], worker_id: str, factory: pytest.TempPathFactory, *, alone: bool
 ) -> RunFolder:
-    """A finished run, trained by the first process of the suite that asks for it; the others read the same folder."""
+    """A finished run, trained by the first process of the suite that asks for it; the others read the same folder.
+
+    `alone`: its training is a process of its own.
+    """
     base = factory.getbasetemp()
     at = (base if worker_id == "master" else base.parent) / name
     with at.with_suffix(".lock").open("w") as lock:
@@ -28,7 +31,7 @@ def _finished_once(
         if not at.exists():
             shutil.rmtree(at.with_suffix(".begun"), ignore_errors=True)  # of one whose training failed
             folder = begin(at.with_suffix(".begun"))
-            folder.all_steps()
+            folder.all_steps() if alone else folder.all_steps_here()
             folder.dir.parent.rename(at)
     return RunFolder(at / "run", at / "sealed")
 
@@ -38,7 +41,9 @@ def visits(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> RunFolde
     """A finished tabular run on the first 4000 rows of the example. Read only."""
     lines = (REPO / "examples/doctor_visits.csv").read_text(encoding="utf-8").splitlines()[:4001]
     text = "\n".join(lines) + "\n"
-    return _finished_once("visits", lambda at: make_run(at, text, "visited_doctor"), worker_id, tmp_path_factory)
+    return _finished_once(
+        "visits", lambda at: make_run(at, text, "visited_doctor"), worker_id, tmp_path_factory, alone=True
+    )
 
 
 @pytest.fixture(scope="session")
@@ -48,4 +53,4 @@ def docstrings(worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> RunF
     def begin(at: Path) -> RunFolder:
         return make_run(at, texts_csv(), "library", recipe="text_classification")
 
-    return _finished_once("docstrings", begin, worker_id, tmp_path_factory)
+    return _finished_once("docstrings", begin, worker_id, tmp_path_factory, alone=False)

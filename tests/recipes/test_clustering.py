@@ -17,6 +17,7 @@ from worker.recipes.clusters.measuring import silhouettes
 from worker.recipes.clusters.methods import METHODS, find
 from worker.recipes.clusters.rules import load_rule
 from worker.recipes.clusters.space import Points, space_from, space_of
+from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import read_table
 from worker.recipes.inspect import audit
 from worker.recipes.tabular.features import choose_features
@@ -131,14 +132,17 @@ def test_each_candidate_is_a_row_of_metrics(flowers: RunFolder) -> None:
     ]
 
 
-def test_predicting_alone_gives_the_clusters_of_the_run(flowers: RunFolder, tmp_path: Path) -> None:
+def test_predicting_alone_gives_the_clusters_of_the_run(
+    flowers: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     artifacts = flowers.dir / "artifacts"
     predict(artifacts, str(flowers.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
     alone = [line.rpartition(",")[2] for line in (tmp_path / "out.csv").read_text().splitlines()]
     assert alone == ["prediction", *(row["label"] for row in flowers.rows("predictions/model.csv"))]
     rows = tmp_path / "rows.json"
     rows.write_text(json.dumps(flowers.rows("data/test.csv")[:2]))
-    said = [ClusterPrediction.model_validate(one) for one in json.loads(predict(artifacts, "--json", str(rows)))]
+    assert predict_here(["--json", str(rows)], artifacts) == 0
+    said = [ClusterPrediction.model_validate(one) for one in json.loads(capsys.readouterr().out)]
     assert [str(one.cluster) for one in said] == alone[1:3]
     assert {path.suffix for path in artifacts.iterdir()} <= {".json", ".md", ".txt", ".py", ".npz", ""}
 

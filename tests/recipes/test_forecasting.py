@@ -16,6 +16,7 @@ from agent.domain.results import Results
 from agent.domain.runs import Scorecard
 from tests.recipes.folders import RunFolder, make_run, predict
 from worker.recipes.common.job import BadSettings, Job
+from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
 from worker.recipes.inspect import audit
 from worker.recipes.series.forecasting import forecast, usual_change
@@ -196,7 +197,7 @@ def mauna_loa(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     run = make_run(
         tmp_path_factory.mktemp("co2"), co2(), "co2", recipe="time_series_forecasting", settings={"horizon": 24}
     )
-    run.all_steps()
+    run.all_steps_here()
     return run
 
 
@@ -231,7 +232,7 @@ def test_the_finished_model_forecasts_beyond_the_file(mauna_loa: RunFolder, tmp_
     assert all(step.low < step.value < step.high and 365 < step.value < 380 for step in steps)
     asked, out = tmp_path / "asked.csv", tmp_path / "answers.csv"
     asked.write_text("horizon\n3\n")
-    predict(artifacts, str(asked), "--out", str(out))
+    assert predict_here([str(asked), "--out", str(out)], artifacts) == 0
     assert [row["moment"] for row in csv.DictReader(out.open())] == [step.moment for step in steps]
     rows.write_text(json.dumps([{"horizon": "many"}]))
     assert "A horizon is a whole number of months" in predict(artifacts, "--json", str(rows), code=65)

@@ -180,7 +180,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     run = make_run(
         tmp_path_factory.mktemp("images"), files, "label", recipe="image_classification", settings={"epochs": 3}
     )
-    run.all_steps()
+    run.all_steps_here()
     return run
 
 

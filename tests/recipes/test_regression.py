@@ -44,7 +44,7 @@ def wavy(rows: int = 1200) -> str:
 @pytest.fixture(scope="module")
 def patients(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = make_run(tmp_path_factory.mktemp("patients"), diabetes(), "progression", recipe="tabular_regression")
-    folder.all_steps()
+    folder.all_steps_here()
     return folder
 
 

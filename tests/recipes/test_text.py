@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ def test_the_lengths_of_texts_in_tokens_are_shown(docstrings: RunFolder) -> None
 
 def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifacts = docstrings.dir / "artifacts"
-    predict(artifacts, str(docstrings.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv"))
+    assert predict_here([str(docstrings.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv")], artifacts) == 0
     (tmp_path / "rows.json").write_text(json.dumps([{"text": row["text"]} for row in docstrings.rows("data/test.csv")]))
     assert predict_here(["--json", str(tmp_path / "rows.json")], artifacts) == 0
     answers = json.loads(capsys.readouterr().out)
@@ -99,6 +100,17 @@ def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path, capsys: p
     assert [line.split(",")[-5] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]] == labels
     assert [answer["label"] for answer in answers] == labels
     assert len(answers[0]["probabilities"]) == 4
+
+
+def test_nothing_in_the_artifacts_is_a_pickle(visits: RunFolder, docstrings: RunFolder) -> None:
+    files = [path for run in (visits, docstrings) for path in (run.dir / "artifacts").rglob("*") if path.is_file()]
+    files = [path for path in files if path.parent.name != "__pycache__"]  # of another test's import of predict.py
+    kinds = {path.suffix for path in files}
+    assert kinds <= {".txt", ".json", ".py", ".md", ".skops", ".safetensors"}
+    for path in files:
+        assert not path.read_bytes().startswith(b"\x80")
+        if path.suffix == ".skops":
+            assert {Path(name).suffix for name in zipfile.ZipFile(path).namelist()} <= {".json", ".npy", ".npz"}
 
 
 @pytest.fixture
