@@ -106,6 +106,7 @@ def test_row_07_sigterm_of_the_worker_in_mid_run(own_site: Site) -> None:
     assert own_site.ends(run)["state"] == "succeeded"
 
 
+@pytest.mark.faults  # the quick tier has tests/worker/test_faults.py
 def test_row_08_kill_supervisor(own_site: Site) -> None:
     own_site.start_worker()
     own_site.start_bot()

@@ -96,10 +96,14 @@ def test_kills_lose_no_call_that_returned(kills: int, tmp_path: Path) -> None:
     tail, seen = MetricsTail(folder / "metrics.jsonl"), []
     dice = random.Random(7)
     returned = []
-    for _ in range(kills):
+    for kill in range(kills):
+        begun = counter.read_bytes()
         parent.stdin.write(b"x")
         parent.stdin.flush()
         pid = int(parent.stdout.readline())
+        end = time.monotonic() + LIMIT_S * (kill % 2)  # every second one is killed in its loop, however slow the start
+        while counter.read_bytes() == begun and time.monotonic() < end:
+            time.sleep(0.0005)
         time.sleep(dice.uniform(0.0, 0.006))
         os.kill(pid, signal.SIGKILL)
         assert parent.stdout.readline() == b"dead\n"

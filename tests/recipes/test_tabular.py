@@ -157,18 +157,22 @@ def test_logistic_regression_is_kept_where_it_is_better(make: Make, tmp_path: Pa
     assert [line.split(",")[-4] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]] == stored
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "from worker.recipes.common.estimators import read_estimator, write_estimator\n"
-        "from pathlib import Path\nfrom sklearn.linear_model import Ridge\n"
-        "write_estimator(Ridge(7.0), Path('m.skops'))\nassert read_estimator(Path('m.skops')).alpha == 7.0\n",
-        "from worker.warm.preload import load\nassert load('tabular') == []\n",
-    ],
-)
-def test_what_a_table_needs_does_not_load_torch(use: str, tmp_path: Path) -> None:
-    ran = [sys.executable, "-c", f"{use}import sys\nprint('torch' in sys.modules, 'skops.io' in sys.modules)"]
-    done = subprocess.run(ran, cwd=tmp_path, env={"PYTHONPATH": str(REPO)}, capture_output=True, text=True, check=False)
+USED = """
+import sys
+from pathlib import Path
+from worker.recipes.common.estimators import read_estimator, write_estimator
+from worker.warm.preload import load
+from sklearn.linear_model import Ridge
+write_estimator(Ridge(7.0), Path("m.skops"))
+assert read_estimator(Path("m.skops")).alpha == 7.0
+assert load("tabular") == []
+print("torch" in sys.modules, "skops.io" in sys.modules)
+"""
+
+
+def test_what_a_table_needs_does_not_load_torch(tmp_path: Path) -> None:
+    ran, env = [sys.executable, "-c", USED], {"PYTHONPATH": str(REPO)}
+    done = subprocess.run(ran, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "False True\n", done.stderr
 
 

@@ -215,7 +215,7 @@ def test_a_host_where_no_sandbox_works_says_so_in_the_workers_own_words(
     [
         ("TRAINYARD_REDIS_URL", "redis://127.0.0.1:1/0", "Redis at redis://127.0.0.1:1/0 does not answer"),
         ("TRAINYARD_DATABASE_URL", "postgresql+psycopg://u:geheim@127.0.0.1:1/x", "cannot be opened"),
-        ("TRAINYARD_CARD_PACE_S", "soon", "TRAINYARD_CARD_PACE_S"),
+        pytest.param("TRAINYARD_CARD_PACE_S", "soon", "TRAINYARD_CARD_PACE_S", marks=pytest.mark.faults),
     ],
 )
 def test_what_is_not_there_at_the_start_is_said_in_a_sentence(

@@ -83,7 +83,7 @@ async def test_an_attempt_outlives_the_worker_and_what_waits_does_not(waiting_ya
     assert yard.outcome("r-wait03").state is RunState.SUCCEEDED
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.faults), signal.SIGSTOP])
 async def test_one_that_does_not_answer_costs_no_launch(waiting_yard: Yard, number: signal.Signals) -> None:
     yard, first = waiting_yard, waiting_one(waiting_yard)
     os.kill(first.pid, number)
