@@ -32,6 +32,7 @@ async def recorded(harness: Harness, csv: Path) -> Recording:
     async with harness.open() as brain:
         await brain.router.accept(said("train on it", files=attached(csv)))
         await harness.until(lambda: any(c.card and "A question" in c.card.title for c in harness.adapter.shown))
+        await harness.until(lambda: any(c.card and c.card.kind == "data" for c in harness.adapter.shown))
         await brain.router.accept(said("7"))
         await harness.until(lambda: any(c.card and c.card.kind == "approval" for c in harness.adapter.shown))
         approval = harness.adapter.button("approve").subject
