@@ -166,7 +166,7 @@ class PredictArguments(Arguments):
     )
     rows: tuple[dict[str, str], ...] = Field(
         (),
-        description="Rows as column name to value, instead of a file.",
+        description="Rows as column name to value, instead of a file; an empty value is unknown.",
         examples=[[{"age": "30", "health": "good"}]],
     )
     text: str | None = Field(None, description="One text to answer for, with a model that reads texts.")

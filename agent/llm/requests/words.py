@@ -13,7 +13,7 @@ from agent.ports import OFFLINE, ModelMessage, ModelReply, ToolCall
 UNDERSTANDS = (
     "- **train**: attach a csv (json, parquet, xlsx, a zip of images) or give its address, and say what to predict, "
     "e.g. “train a model that predicts `churn`”\n"
-    "- **predict**: attach a csv with the same columns and say “predict on this”\n"
+    "- **predict**: attach a csv with the same columns and say “predict on this”, or describe a row, such as “age 30”\n"
     "- **pause**, **resume**, **stop**, **retry**, **kill**; “train r-abc123 again with learning rate 0.1”\n"
     "- **chart**: “plot the loss of the last 500 steps on a log scale”; **results**: “what did it get wrong?”\n"
     "- **status**, **runs**, **logs**, **metrics**, **checkpoints**, **compare**, **queue**, **cluster info**\n"

@@ -245,7 +245,11 @@ def _try_it(run: Run) -> str:
         return f"Try it: predict 12 with {run.id}"
     if task and (task.needs_text or task.answer in {Answer.TEXT, Answer.SPANS}):
         return f"Try it: predict “a text of yours” with {run.id}, or attach a file of texts"
-    what = "an image or a zip of images" if task and task.data == "images" else "a csv with the same columns"
+    what = (
+        "an image or a zip of images"
+        if task and task.data == "images"
+        else "a csv with the same columns, or describe a row"
+    )
     return f"Try it: predict with {run.id} and attach {what}"
 
 
