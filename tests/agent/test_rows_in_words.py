@@ -140,3 +140,12 @@ async def test_what_was_not_read_is_said_otherwise_left_out_or_let_be(
     assert call.name == tool
     assert arguments.get("settings", {}) == settings
     assert arguments.get("seed", 3) == 3
+
+
+@pytest.mark.parametrize("words", ["leave the id out", "leave out the rooms", "don't use the district"])
+async def test_a_column_is_taken_out_of_a_plan_that_waits(words: str) -> None:
+    waits = answered({"approval": "pending"}, "c2")
+    changed = await reply(*TRAINED[:4], waits, ModelMessage(Role.ASSISTANT, "", ()), user(words))
+    (call,) = changed.calls
+    assert call.name == "start_training"
+    assert json.loads(call.arguments)["drop_columns"] == [words.split()[-1] if words.split()[-1] != "out" else "id"]
