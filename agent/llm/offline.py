@@ -27,7 +27,7 @@ from agent.llm.requests.asked import (
     started,
 )
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments, shown_as
-from agent.llm.requests.meant import decided, repeats, wanted
+from agent.llm.requests.meant import SERIES, decided, newest_task, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.terms import explained
 from agent.llm.requests.trainings import again, look_first, plan, what_next
@@ -203,12 +203,16 @@ def _is_unsure_which(intent: str, words: str, runs: Sequence[str]) -> bool:
 
 def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
     text = None if asked.file else text_in(asked.words)
-    row = {} if asked.file or text else values_in(asked.words, columns_of(messages))
-    row |= {} if asked.file or text else described_in(asked.words, report_of(messages).get("columns", ()))
+    series = newest_task(messages) == SERIES
+    row: dict[str, str] = {}
+    if not (asked.file or text or series):  # “3 days” are a horizon there
+        row = values_in(asked.words, columns_of(messages))
+        row |= described_in(asked.words, report_of(messages).get("columns", ()))
     unknown = [name for name in _needed(messages, run_id) if name not in row] if row else []
     row |= dict.fromkeys(unknown, "")
     rows = (row,) if row else ()
-    span, spacing = ahead_in(asked.words), str(report_of(messages).get("spacing") or grain_in(asked.words))
+    span = ahead_in(asked.words, of_series=series)
+    spacing = str(report_of(messages).get("spacing") or grain_in(asked.words))
     horizon = (steps_of(span, spacing) or span.number) if span else None
     told = UNKNOWN.format(", ".join(f"`{name}`" for name in unknown), unknown[0]) if unknown else ""
     return call("predict", told, run=run_id, file=asked.file, horizon=horizon, text=text, rows=rows)

@@ -149,3 +149,52 @@ async def test_a_column_is_taken_out_of_a_plan_that_waits(words: str) -> None:
     (call,) = changed.calls
     assert call.name == "start_training"
     assert json.loads(call.arguments)["drop_columns"] == [words.split()[-1] if words.split()[-1] != "out" else "id"]
+
+
+SALES = {
+    "text": "1,500 rows.",
+    "dataset": {"name": "sales.csv"},
+    "columns": [
+        {"name": "day", "kind": "datetime", "example": "2024-01-01"},
+        {"name": "store", "kind": "category", "example": "Berlin", "values": ["Berlin", "Paris"]},
+        {"name": "units", "kind": "number", "example": "120"},
+    ],
+    "suggested_task": "time_series_forecasting",
+    "suggested_target": "units",
+    "spacing": "day",
+    "problems": [],
+}
+FORECAST = (
+    user("forecast units", "sales.csv"),
+    called("inspect_dataset"),
+    answered(SALES),
+    called("start_training", "c2", file="sales.csv", target="units", task="time_series_forecasting"),
+    answered({"approval": "approved", "run": "r-abc123"}, "c2"),
+    ModelMessage(Role.ASSISTANT, "Run `r-abc123` was started."),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("and for the next 3 days?", {"horizon": 3}),  # no row with a day of 3
+        ("what would happen with 30 days?", {"horizon": 30}),
+        ("and how about 2 weeks?", {"horizon": 14}),
+    ],
+)
+async def test_days_ahead_of_a_series_are_a_horizon_though_a_column_is_called_day(
+    words: str, arguments: dict[str, int]
+) -> None:
+    (call,) = (await reply(*FORECAST, user(words))).calls
+    assert (call.name, json.loads(call.arguments)) == ("predict", arguments)
+
+
+@pytest.mark.parametrize("words", ["how sure is that?", "and how accurate is it?", "wie sicher ist das?"])
+async def test_how_sure_an_answer_is_stands_in_the_results(words: str) -> None:
+    (call,) = (await reply(*FORECAST, user(words))).calls
+    assert call.name in {"run_results", "run_status"}
+
+
+async def test_minutes_of_a_pause_are_no_horizon() -> None:
+    made = await reply(*FORECAST, user("pause it for 10 minutes"))
+    assert all(call.name != "predict" for call in made.calls)

@@ -48,6 +48,12 @@ _CLUSTERS = re.compile(
     r"\b(?:groups?|clusters?|segments?|maps?|gruppen?|segmente?|groupes?|grupos?|segmentos?|mapa)\b|[组簇]|地图",
     re.IGNORECASE,
 )
+_HOW_SURE = re.compile(
+    r"^\W*(?:(?:and|so|but) )?(?:how (?:sure|certain|confident|accurate|reliable|precise)\b|wie (?:sicher|genau)\b"
+    r"|(?:à )?quel(?:le)? (?:point|précision|certitude)\b|(?:cuán|qué tan) (?:seguro|preciso)\b)|有多准",
+    re.IGNORECASE,
+)
+_WHAT_IF = re.compile(r"\W*(?:and|what|how about|und|was|wie|et|qu['e]|y|qué)\b|那|如果", re.IGNORECASE)
 _MAKES = re.compile(
     r"\b(?:(?<!you )find|make|build|sort|split|divide|into|train|run|such|bilde|mach\w*|teile?|trouve|fais|busca|haz)\b"
     r"|分成|聚成",
@@ -89,6 +95,13 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
         return "predict"
     if started(messages) and intent in (None, *_LOOKS) and re.search(WHY_BAD, asked.words, re.IGNORECASE):
         return "run_results"
+    if (
+        started(messages)
+        and intent in (None, "inspect_dataset", "run_metrics")
+        and not asked.files
+        and _HOW_SURE.search(asked.words)
+    ):
+        return "run_results"
     anew = names_a_target(asked.words) or quoted_target(asked.words)
     otherwise = not anew and bool(
         states_settings(asked.words) or place_said(asked.words) or left_out(asked.words, columns_of(messages))
@@ -110,6 +123,8 @@ def _asks_the_model(intent: str | None, asked: Request, messages: Sequence[Model
     """Whether the model of a thread is to answer for what is said or shown, though nobody says “predict”."""
     if intent in {"again", "train"} and _is_forecast(asked, messages):
         return True
+    if intent is None and _WHAT_IF.match(asked.words) and _is_forecast(asked, messages):
+        return True
     if intent in (None, "inspect_dataset") and _shows_images(asked, messages):
         return True
     return intent in (None, "train", "again", "inspect_dataset") and _describes_a_row(asked, messages)
@@ -117,7 +132,13 @@ def _asks_the_model(intent: str | None, asked: Request, messages: Sequence[Model
 
 def _describes_a_row(asked: Request, messages: Sequence[ModelMessage]) -> bool:
     """Whether several cells of a row are given to a thread that has a model, and nothing is to be learnt."""
-    if asked.files or not started(messages) or _TO_TRAIN.search(asked.words) or ONCE_MORE.search(asked.words):
+    if (
+        asked.files
+        or not started(messages)
+        or newest_task(messages) == SERIES
+        or _TO_TRAIN.search(asked.words)
+        or ONCE_MORE.search(asked.words)
+    ):
         return False
     report = report_of(messages)
     cells = values_in(asked.words, columns_of(messages)) | described_in(asked.words, report.get("columns", ()))
@@ -126,7 +147,7 @@ def _describes_a_row(asked: Request, messages: Sequence[ModelMessage]) -> bool:
 
 def _shows_images(asked: Request, messages: Sequence[ModelMessage]) -> bool:
     """Whether single images come to a thread whose model tells what is on images."""
-    task = TASKS.get(_newest_task(messages))
+    task = TASKS.get(newest_task(messages))
     images = asked.files and all(name.lower().endswith((".png", ".jpg", ".jpeg")) for name in asked.files)
     return bool(images and task and task.data == "images")
 
@@ -134,7 +155,7 @@ def _shows_images(asked: Request, messages: Sequence[ModelMessage]) -> bool:
 def _about_clusters(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
     """What is meant by words on the clusters that were found: another number of them, or those that there are."""
     if (
-        _newest_task(messages) != "clustering"
+        newest_task(messages) != "clustering"
         or asked.files
         or not _CLUSTERS.search(asked.words)
         or values_in(asked.words, columns_of(messages))
@@ -148,10 +169,10 @@ def _about_clusters(asked: Request, messages: Sequence[ModelMessage]) -> str | N
 def _is_forecast(asked: Request, messages: Sequence[ModelMessage]) -> bool:
     """Whether only a horizon is asked for, where a model of series was started: it forecasts any."""
     anew = asked.files or ONCE_MORE.search(asked.words) or _ANEW.search(asked.words)
-    return bool(_newest_task(messages) == SERIES and not anew and ahead_in(asked.words))
+    return bool(newest_task(messages) == SERIES and not anew and ahead_in(asked.words, of_series=True))
 
 
-def _newest_task(messages: Sequence[ModelMessage]) -> str:
+def newest_task(messages: Sequence[ModelMessage]) -> str:
     """The task type of the newest run that was started here; empty without one."""
     runs = started(messages)
     task = plan_of(messages, runs[-1]).get("task") or report_of(messages).get("suggested_task") if runs else ""
