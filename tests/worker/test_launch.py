@@ -51,15 +51,12 @@ async def test_ten_launches_at_once_start_once(yard: Yard) -> None:
     await yard.launch(*[order] * 10)
     yard.running("r-ten000")
     pass_queue(yard)
-    pids = [pid for pid in processes_naming(f"{yard.folder('r-ten000').path}\0") if is_supervisor(pid)]
+    folder = yard.folder("r-ten000").path
+    pids = [pid for pid in processes_naming("worker.supervisor") if Path(f"/proc/{pid}/cwd").readlink() == folder]
     assert pids == [yard.supervisor_pid("r-ten000")]
     (yard.folder("r-ten000").path / "go-on").touch()
     assert yard.outcome("r-ten000").state is RunState.SUCCEEDED
     assert yard.kinds("r-ten000").count("accepted") == 1
-
-
-def is_supervisor(pid: int) -> bool:
-    return b"worker.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_a_second_supervisor_leaves_with_17(yard: Yard) -> None:
