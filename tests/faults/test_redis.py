@@ -34,6 +34,7 @@ def start_and_wait(site: Site) -> str:
     return run
 
 
+@pytest.mark.faults  # the quick tier has tests/worker/test_faults.py and test_client.py
 def test_row_19_redis_dies_bounces_and_comes_back_empty(own_site: Site) -> None:
     run = start_and_wait(own_site)
     kill_redis(own_site)
@@ -80,6 +81,7 @@ def _answered(site: Site, number: int) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.faults  # the quick tier has tests/worker/test_sup_redis.py
 def test_row_21_a_half_open_connection_to_the_worker(own_site: Site) -> None:
     own_site.behind["worker"] = True
     own_site.start_worker()
