@@ -25,6 +25,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Redis, a worker and a bot, shared by the tests of a module; each creates its own runs."""
     with opened(tmp_path_factory.mktemp("site") / "home") as found:
+        found.extra["TRAINYARD_WARM"] = "data"  # attempts are forks of a supervisor that waits
         found.start_worker()
         found.start_bot()
         yield found

@@ -33,7 +33,7 @@ MUTANTS = (
     Mutant(
         "fence: an older attempt is let in",
         (("worker/launches/launching.py", "if order.attempt < fence:", "if False:"),),
-        "tests/faults/test_launches.py::test_row_05_a_stale_launch_after_the_next_attempt",
+        "tests/worker/test_launch.py::test_an_older_attempt_is_refused",
     ),
     Mutant(
         "compare-and-set: a run moves whatever its state is",
@@ -47,7 +47,7 @@ MUTANTS = (
             ("worker/client/queue.py", '            "socket_timeout": 5,\n', ""),
             ("worker/client/queue.py", '        "redis_socket_timeout": 5,\n', ""),
         ),
-        "tests/faults/test_redis.py::test_row_21_a_half_open_connection_to_the_worker",
+        "tests/worker/test_sup_redis.py::test_a_worker_behind_a_dead_connection_consumes_again",
     ),
     Mutant(
         "clean environment: a step gets the supervisor's",
@@ -58,7 +58,7 @@ MUTANTS = (
                 '        **__import__("os").environ,\n        "TRAINYARD_RUN_DIR"',
             ),
         ),
-        "tests/faults/test_payloads.py::test_row_09_a_payload_finds_nothing_of_its_host",
+        "tests/faults/test_one_site.py::test_row_09_a_payload_finds_nothing_of_its_host",
     ),
     Mutant(
         "what an evicted stream lost is not sent again",
@@ -80,7 +80,7 @@ MUTANTS = (
                 "",
             ),
         ),
-        "tests/faults/test_approvals.py::test_row_31_clicked_twice_by_two_and_again",
+        "tests/faults/test_one_site.py::test_row_31_clicked_twice_by_two_and_again",
     ),
 )
 

@@ -23,7 +23,7 @@ import psutil
 
 from tests.faults import invariants
 from tests.faults.site import ENDS, Site, eventually, opened
-from tests.faults.test_launches import order_of, publish
+from tests.faults.test_one_site import order_of, publish
 from tests.faults.test_redis import kill_redis
 from tests.faults.test_worker_and_supervisor import supervisors
 from tests.worker.conftest import processes_naming

@@ -34,7 +34,7 @@ def start_and_wait(site: Site) -> str:
     return run
 
 
-@pytest.mark.faults  # the quick tier has tests/worker/test_faults.py
+@pytest.mark.faults  # the quick tier has tests/worker/test_faults.py and test_client.py
 def test_row_19_redis_dies_bounces_and_comes_back_empty(own_site: Site) -> None:
     run = start_and_wait(own_site)
     kill_redis(own_site)

@@ -30,8 +30,10 @@ from worker.client.redis_server import EmbeddedRedis
 from worker.engines.hosts.fleet import CeleryFleet
 from worker.folders import HostFolder, RunFolder
 from worker.launches.launching import Launcher
+from worker.launches.spawning import WAITING
 from worker.sandbox.tiers import why_not
 from worker.settings import Settings
+from worker.warm.sets import read_ready
 
 LIMIT_S = 60.0
 EACH_TIER = pytest.mark.parametrize("tier", ["bwrap", "landlock"], indirect=True)
@@ -155,6 +157,11 @@ class Yard:
         self.workers.append(worker)
         eventually(lambda: self.redis().exists(f"trainyard:host:{self.host}"), what="the worker's first beat")
         return worker
+
+    def waits(self) -> None:
+        """Waits until a supervisor waits."""
+        warm = HostFolder.of(self.home, self.host).warm
+        eventually(lambda: any(one.name == WAITING for one in read_ready(warm)), what="a supervisor that waits")
 
     def redis(self) -> "redis.Redis":
         """One client for all questions; it opens its connection anew after a restart."""
@@ -293,13 +300,14 @@ class Yard:
 
 
 def processes_naming(text: str) -> list[int]:
-    """Living processes with `text` in their command line or environment, but for this one."""
+    """Living processes with `text` in their command line, environment or working folder, but for this one."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if int(folder.name) == os.getpid() or (folder / "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
                 continue
-            if text.encode() in (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes():
+            named = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+            if text.encode() in named or text in str((folder / "cwd").readlink()):
                 found.append(int(folder.name))
     return found
 
@@ -335,9 +343,11 @@ def opened(home: Path, *, sandbox: str = "none") -> Iterator[Yard]:
 
 @pytest.fixture(scope="module")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    """One host for the tests of a module that break nothing."""
+    """One host for the tests of a module that break nothing. Attempts are forks of a supervisor that waits."""
     with opened(tmp_path_factory.mktemp("yard")) as found:
+        found.extra["TRAINYARD_WARM"] = "data"  # without a sandbox nothing else stands ready
         found.start_worker()
+        found.waits()
         yield found
 
 

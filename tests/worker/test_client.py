@@ -4,6 +4,8 @@ import asyncio
 import hashlib
 import io
 import json
+import os
+import signal
 import stat
 import tarfile
 from pathlib import Path
@@ -15,7 +17,7 @@ from agent.domain.errors import BadData, NotFound, Unavailable
 from agent.domain.events import Accepted, Beat, Ended, WorkerEvent
 from agent.domain.orders import InspectOrder, PredictOrder
 from agent.domain.runs import Outcome, RunSpec, RunState, Usage
-from tests.worker.conftest import ENDLESS, GOOD, Yard
+from tests.worker.conftest import ENDLESS, GOOD, Yard, eventually
 from worker.client.blobs import FolderBlobs, RedisBlobs
 from worker.client.bundle import pack
 from worker.client.feed import RedisFeed
@@ -114,7 +116,7 @@ async def test_what_a_newer_worker_says_leaves_no_gap(own_yard: Yard) -> None:
     await feed.close()
 
 
-async def test_the_feed_survives_a_redis_that_goes_away(own_yard: Yard) -> None:
+async def test_the_feed_survives_a_redis_that_goes_away_and_forgets(own_yard: Yard) -> None:
     own_yard.start_worker()
     feed = RedisFeed(own_yard.server.url)
     await own_yard.launch(own_yard.order("r-feed03", ENDLESS))
@@ -124,6 +126,13 @@ async def test_the_feed_survives_a_redis_that_goes_away(own_yard: Yard) -> None:
     await feed.ack([ack_id for ack_id, _ in batch])
     assert await feed.read() == ()
     own_yard.server.start()
+    eventually(lambda: own_yard.kinds("r-feed03")[-1:], what="its events")
+    os.kill(own_yard.server.pid or 0, signal.SIGKILL)
+    own_yard.server.stop()
+    for path in (own_yard.home / "redis").rglob("appendonly*"):
+        if path.is_file():
+            path.unlink()
+    own_yard.server.start()  # it has forgotten everything, also who reads
     (own_yard.folder("r-feed03").path / "go-on").touch()
     seen = {event.seq for _, event in batch} | {event.seq for event in await collect(feed, "r-feed03")}
     assert seen == set(range(1, max(seen) + 1))

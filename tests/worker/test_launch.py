@@ -51,15 +51,12 @@ async def test_ten_launches_at_once_start_once(yard: Yard) -> None:
     await yard.launch(*[order] * 10)
     yard.running("r-ten000")
     pass_queue(yard)
-    pids = [pid for pid in processes_naming(f"{yard.folder('r-ten000').path}\0") if is_supervisor(pid)]
+    folder = yard.folder("r-ten000").path
+    pids = [pid for pid in processes_naming("worker.supervisor") if Path(f"/proc/{pid}/cwd").readlink() == folder]
     assert pids == [yard.supervisor_pid("r-ten000")]
     (yard.folder("r-ten000").path / "go-on").touch()
     assert yard.outcome("r-ten000").state is RunState.SUCCEEDED
     assert yard.kinds("r-ten000").count("accepted") == 1
-
-
-def is_supervisor(pid: int) -> bool:
-    return b"worker.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_a_second_supervisor_leaves_with_17(yard: Yard) -> None:
@@ -76,12 +73,19 @@ def test_a_second_supervisor_leaves_with_17(yard: Yard) -> None:
 
 
 async def test_an_older_attempt_is_refused(yard: Yard) -> None:
-    await yard.launch(yard.order("r-stale0", GOOD, attempt=2))
-    assert yard.outcome("r-stale0", attempt=2).state is RunState.SUCCEEDED
+    folder = yard.folder("r-stale0")
+    await yard.launch(yard.order("r-stale0", ENDLESS, attempt=2))
+    yard.running("r-stale0", attempt=2)
+    supervisor = yard.supervisor_pid("r-stale0")
     await yard.launch(yard.order("r-stale0", GOOD, attempt=1))
     pass_queue(yard)
+    assert yard.supervisor_pid("r-stale0") == supervisor
+    (folder.path / "go-on").touch()
+    assert yard.outcome("r-stale0", attempt=2).state is RunState.SUCCEEDED
+    await yard.launch(yard.order("r-stale0", GOOD, attempt=1))  # and once more after its end
+    pass_queue(yard)
     assert yard.events("r-stale0", attempt=1) == []
-    assert read_fence(yard.folder("r-stale0")) == 2
+    assert read_fence(folder) == 2
 
 
 async def test_a_newer_attempt_ends_the_older_one(yard: Yard) -> None:

@@ -14,7 +14,7 @@ import pytest
 from agent.domain.errors import Unavailable
 from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
-from tests.worker.conftest import EVALUATE, GOOD, Yard, eventually
+from tests.worker.conftest import ENDLESS, EVALUATE, GOOD, Yard, eventually
 from worker.client.blobs import RedisBlobs
 from worker.client.connect import connect
 from worker.client.feed import RedisFeed
@@ -85,13 +85,13 @@ def hung(yard: Yard) -> Iterator[None]:
         os.kill(yard.server.pid, signal.SIGCONT)
 
 
-@pytest.mark.faults  # the quick tier has row 21
 async def test_a_worker_behind_a_dead_connection_consumes_again(own_yard: Yard, proxy: Proxy) -> None:
     own_yard.extra = {"TRAINYARD_REDIS_URL": proxy.url}
     own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-half-0", GOOD))
-    assert own_yard.outcome("r-half-0").state is RunState.SUCCEEDED
-    assert proxy.cut() >= 2
+    await own_yard.launch(own_yard.order("r-half-0", ENDLESS))
+    own_yard.running("r-half-0")
+    assert proxy.cut() >= 3  # the worker's, its pool's, the supervisor's
+    told = len(own_yard.events("r-half-0"))
     began = time.monotonic()
     number = 0
     while time.monotonic() - began < 60:  # as the bot does: a hint that got lost is sent again
@@ -105,6 +105,11 @@ async def test_a_worker_behind_a_dead_connection_consumes_again(own_yard: Yard, 
                 break
     assert time.monotonic() - began < 20
     assert own_yard.outcome(f"r-half-{number}").state is RunState.SUCCEEDED
+    eventually(lambda: len(own_yard.events("r-half-0")) > told + 5, what="what the supervisor of the first one tells")
+    (own_yard.folder("r-half-0").path / "go-on").touch()
+    assert own_yard.outcome("r-half-0").state is RunState.SUCCEEDED
+    numbers = [event.seq for event in own_yard.events("r-half-0")]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 async def test_a_publish_to_a_hung_redis_ends_in_time_and_harms_nobody(own_yard: Yard) -> None:
