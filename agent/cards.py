@@ -17,7 +17,7 @@ from agent.domain.walls import gaps_of
 
 MAX_COLUMNS_SHOWN = 12
 CLASSES_SHOWN = 5
-EXAMPLE_CHARS, VALUES_CHARS = 24, 36
+EXAMPLE_CHARS, VALUES_CHARS = 24, 29
 FACT_CHARS, TABLE_CHARS, TABLE_ROWS = 500, 2_000, 40  # what every platform shows uncut
 
 
