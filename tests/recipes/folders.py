@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import os
@@ -188,6 +189,21 @@ def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
     )  # fmt: skip
     assert done.returncode == code, done.stderr
     return done.stdout
+
+
+OURS = {"agent", "bot", "charts_render", "tests", "trainyard", "worker"}
+
+
+def imports_of_ours(folder: Path) -> set[str]:
+    """The modules of this repository that any line of a folder's programs imports, also within functions."""
+    found: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                found.update(name.name for name in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                found.add(f"{'.' * node.level}{node.module or ''}")
+    return {name for name in found if name.startswith(".") or name.partition(".")[0] in OURS}
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:

@@ -124,8 +124,7 @@ def test_its_picture_shows_best_so_far_and_what_was_ended_early(searched: RunFol
 def test_finished_trials_are_kept_over_a_stop(make: Make) -> None:
     run = make(diabetes(), "progression", recipe="tabular_regression", settings={"trials": 400, "rounds": 200})
     assert run.prepare_here() == 0
-    code, said = run.stop_after(4)
-    assert code == 0, said
+    assert run.stop_here_after(4) == 0
     before = run.json(KEPT)
     assert 3 <= len(before) < 400
     assert run.json("meta.json")["status"] == "stopped"

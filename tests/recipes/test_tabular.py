@@ -12,7 +12,7 @@ import pytest
 
 from agent.domain.orders import LabelPrediction
 from agent.domain.runs import Scorecard
-from tests.recipes.folders import REPO, Make, RunFolder, as_csv, predict, sklearn_csv
+from tests.recipes.folders import REPO, Make, RunFolder, as_csv, imports_of_ours, predict, sklearn_csv
 from worker.recipes.common.predict import main as predict_here
 
 
@@ -283,8 +283,7 @@ def test_a_stop_keeps_the_best_so_far(make: Make) -> None:
     endless = {"rounds": 100_000, "learning_rate": 0.001, "early_stopping_patience": 100_000}
     run = make(sklearn_csv("breast_cancer"), "kind", settings=endless)
     assert run.prepare_here() == 0
-    code, said = run.stop_after(5)
-    assert code == 0, said
+    assert run.stop_here_after(5) == 0
     assert run.json("meta.json")["status"] == "stopped"
     assert 1 <= len(list(run.dir.glob("checkpoints/*/lightgbm.txt"))) <= 2
     assert run.evaluate_here() == 0
@@ -292,13 +291,32 @@ def test_a_stop_keeps_the_best_so_far(make: Make) -> None:
     assert "stopped early" in (run.dir / "artifacts/README.md").read_text()
 
 
+# Where the code comes from and what is not there, then the training as the host begins it.
+LOOKING = """
+import runpy
+import worker.recipes.entry
+print(worker.recipes.entry.__file__)
+try:
+    import agent
+except ModuleNotFoundError as missing:
+    print(missing)
+runpy.run_path("train.py", run_name="__main__")
+"""
+
+
 def test_a_bundle_trains_alone_and_says_that_nothing_was_sealed(make: Make) -> None:
     run = make((REPO / "examples/doctor_visits.csv").read_text()[:60_000].rpartition("\n")[0], "visited_doctor")
-    said = run.train()
+    said = run.run("-c", LOOKING)
+    assert f"{run.dir}/worker/recipes/entry.py" in said
+    assert "No module named 'agent'" in said
     assert "not sealed" in said
     assert '"metric": "roc_auc"' in said
     assert "were not sealed" in (run.dir / "artifacts/README.md").read_text()
     assert (run.dir / "data/source.csv").exists()
-    where = run.run("-c", "import worker.recipes.entry as e, sys; print(e.__file__); import agent", code=1)
-    assert f"{run.dir}/worker/recipes/entry.py" in where
-    assert "No module named 'agent'" in where
+
+
+def test_what_is_in_a_bundle_imports_nothing_else_of_ours() -> None:
+    """So that each recipe trains as the tabular one does, of which a process is seen."""
+    found = imports_of_ours(REPO / "worker/recipes") | imports_of_ours(REPO / "trainyard")
+    assert "worker.recipes.recipe" in found
+    assert not [name for name in found if not f"{name}.".startswith(("worker.recipes.", "trainyard."))]
