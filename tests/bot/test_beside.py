@@ -1,16 +1,19 @@
 """Commands on the machine that read what a bot has stored, while it runs."""
 
 import asyncio
+import io
 import os
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from agent.domain.errors import NotFound
+from agent.domain.errors import AppError, NotFound
 from agent.domain.events import Ended
 from agent.domain.runs import Artifact, Outcome, RunState
 from agent.ports import ModelReply
+from bot.console.replay import listed, recorded
 from bot.serve import artifact_of
 from bot.settings import Settings
 from tests.agent.conftest import Harness
@@ -40,6 +43,18 @@ async def trainyard(harness: Harness, *words: str) -> tuple[str, str]:
     return out.decode(), err.decode()
 
 
+async def trainyard_here(harness: Harness, *session: str) -> str:
+    """What `replay` does within this process, which is quicker: what it prints, or the sentence that it ends with."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINYARD_DATABASE_URL", address(harness))
+        try:
+            await (recorded(*session) if session else listed(Console(file=printed, width=90)))
+        except AppError as error:
+            return error.text
+    return printed.getvalue()
+
+
 async def test_the_model_of_a_run_is_found_by_the_runs_id(harness: Harness, tmp_path: Path) -> None:
     tar = tmp_path / "artifact.tar"
     tar.write_bytes(b"a model")
@@ -57,16 +72,15 @@ async def test_the_model_of_a_run_is_found_by_the_runs_id(harness: Harness, tmp_
 
 
 async def test_sessions_are_listed_and_replayed(harness: Harness) -> None:
-    _, err = await trainyard(harness, "replay")
-    assert err.startswith("trainyard: There is no database ")
+    assert (await trainyard_here(harness)).startswith("There is no database ")
     harness.model = ScriptedModel(ModelReply("Hello, **alice**.", (), "m"))
     async with harness.open() as brain:
-        assert (await trainyard(harness, "replay"))[0].startswith("Nothing was said yet.")
+        assert (await trainyard_here(harness)).startswith("Nothing was said yet.")
         await brain.router.accept(said("hello there"))
         await harness.until(lambda: "Hello, **alice**." in harness.adapter.texts())
         await brain.router.idle()
         session_id = str(await brain.stores.conversations.session_of(THREAD, create=False))
-        assert (await trainyard(harness, "replay"))[0].startswith(session_id)
+        assert (await trainyard_here(harness)).startswith(session_id)
         shown, _ = await trainyard(harness, "replay", session_id)
         assert "› alice" in shown
         assert "Hello, alice." in shown

@@ -63,7 +63,7 @@ def test_a_file_is_drawn_and_told_of(tmp_path: Path) -> None:
     assert "loss" in said
     assert "lr" in said
     assert size_of(tmp_path / "metrics.png")[0] == 1200
-    said = chart(path, "--metric", "LOSS", "--last", "10", "--by", "time", "--dark", "-o", tmp_path / "other.png")
+    said = chart_here(path, "--metric", "LOSS", "--last", "10", "--by", "time", "--dark", "-o", tmp_path / "other.png")
     assert "lr" not in said
     assert "0.002" in said
     assert size_of(tmp_path / "other.png")[0] == 1200

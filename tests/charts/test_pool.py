@@ -20,15 +20,19 @@ from charts_render.render import render
 from charts_render.samples import results
 from tests.charts.picture_cases import chart, curve
 
+IN_ONE_LOOP = pytest.mark.asyncio(loop_scope="module")  # to which a pool belongs
 
-@pytest_asyncio.fixture
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[ChartPool]:
+    """One for the tests that leave a process in it."""
     pool = ChartPool()
     await pool.start()
     yield pool
     await pool.close()
 
 
+@IN_ONE_LOOP
 async def test_the_pool_draws_what_render_draws(pool: ChartPool) -> None:
     charts: Charts = pool
     spec = chart(curve(3, 2, float("nan"), 1), Series("long", range(10**5), [10**400] * 10), better="lower")
@@ -38,6 +42,7 @@ async def test_the_pool_draws_what_render_draws(pool: ChartPool) -> None:
     assert "matplotlib" in _modules(pool.pids[0])
 
 
+@IN_ONE_LOOP
 async def test_the_pool_draws_pictures_of_results_too(pool: ChartPool) -> None:
     charts: Charts = pool
     for name in ("classifier", "images"):
@@ -45,6 +50,7 @@ async def test_the_pool_draws_pictures_of_results_too(pool: ChartPool) -> None:
         assert await charts.render(spec) == render(spec)
 
 
+@IN_ONE_LOOP
 async def test_a_killed_worker_is_replaced(pool: ChartPool) -> None:
     before = pool.pids
     os.kill(before[0], signal.SIGKILL)
@@ -52,6 +58,7 @@ async def test_a_killed_worker_is_replaced(pool: ChartPool) -> None:
     assert pool.pids != before
 
 
+@IN_ONE_LOOP
 async def test_ctrl_c_does_not_reach_the_worker(pool: ChartPool) -> None:
     before = pool.pids
     os.kill(before[0], signal.SIGINT)

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
+import bot.alive
+import worker.alive
 from agent.domain.orders import HostInfo
 from agent.wire import encode
 from bot.alive import holder
@@ -52,6 +55,21 @@ def ask(module: str, home: Path, **settings: str) -> tuple[int, str]:
     return done.returncode, done.stderr.strip()
 
 
+def ask_here(module: Any, home: Path, **settings: str) -> tuple[int, str]:
+    """The same within this process, which is quicker."""
+    own = {f"TRAINYARD_{name.upper()}": value for name, value in settings.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("TRAINYARD_")]:
+            patch.delenv(name)
+        for name, value in {"TRAINYARD_HOME": str(home), **own}.items():
+            patch.setenv(name, value)
+        patch.chdir(home)
+        with pytest.raises(SystemExit) as ended:
+            module.main()
+    code = ended.value.code  # a sentence is printed to standard error, and 1 the exit code
+    return (1, code) if isinstance(code, str) else (int(code or 0), "")
+
+
 @contextmanager
 def other_process_holding(lock: Path) -> "Iterator[subprocess.Popen[str]]":
     argv = [sys.executable, "-c", HOLD, str(lock)]
@@ -68,11 +86,11 @@ def test_a_bot_with_its_redis_is_alive(server, tmp_path):
 
 def test_the_embedded_redis_needs_no_address(server, tmp_path):
     with only_one(tmp_path):
-        assert ask("bot.alive", tmp_path) == (0, "")
+        assert ask_here(bot.alive, tmp_path) == (0, "")
 
 
 def test_no_bot_is_not_alive(server, tmp_path):
-    code, why = ask("bot.alive", tmp_path, redis_url=server.url)
+    code, why = ask_here(bot.alive, tmp_path, redis_url=server.url)
 
     assert code == 1
     assert "No bot runs" in why
@@ -122,7 +140,7 @@ def test_a_worker_whose_last_word_is_old_is_not(server, beat, tmp_path):
     old = beat.info().model_copy(update={"at": datetime.now(UTC) - timedelta(seconds=45)})
     redis.Redis.from_url(server.url).set("trainyard:host:h1", encode(old), ex=300)
 
-    code, why = ask("worker.alive", tmp_path, redis_url=server.url, host_id="h1")
+    code, why = ask_here(worker.alive, tmp_path, redis_url=server.url, host_id="h1")
 
     assert code == 1
     seconds = re.search(r"last heard of (\d+) s ago", why)
@@ -133,7 +151,7 @@ def test_a_worker_whose_last_word_is_old_is_not(server, beat, tmp_path):
 def test_another_host_s_word_does_not_count(server, beat, tmp_path):
     beat.beat()
 
-    code, why = ask("worker.alive", tmp_path, redis_url=server.url, host_id="h2")
+    code, why = ask_here(worker.alive, tmp_path, redis_url=server.url, host_id="h2")
 
     assert code == 1
     assert "h2 has not been heard of" in why
@@ -142,12 +160,12 @@ def test_another_host_s_word_does_not_count(server, beat, tmp_path):
 def test_a_word_of_another_version_is_said_so(server, tmp_path):
     redis.Redis.from_url(server.url).set("trainyard:host:h1", b'{"host": 1}')
 
-    assert "another version" in ask("worker.alive", tmp_path, redis_url=server.url, host_id="h1")[1]
+    assert "another version" in ask_here(worker.alive, tmp_path, redis_url=server.url, host_id="h1")[1]
     assert HostInfo.model_fields["at"].is_required()
 
 
 def test_a_worker_without_redis_is_not_alive(tmp_path):
-    code, why = ask("worker.alive", tmp_path, redis_url=NOWHERE, host_id="h1")
+    code, why = ask_here(worker.alive, tmp_path, redis_url=NOWHERE, host_id="h1")
 
     assert code == 1
     assert "hush" not in why

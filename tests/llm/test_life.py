@@ -96,22 +96,26 @@ async def test_what_keeps_ending_is_started_less_and_less_often(folder: Path) ->
 
 
 async def test_kill_9_of_the_bot_ends_the_gateway(folder: Path) -> None:
-    socket = folder / "gateway.sock"
+    """One without LiteLLM, which starts sooner: what it has loaded plays no part in its end."""
+    gateway = GatewayProcess(folder)
+    socket = gateway.socket
     code = f"""
 import os, time
 from pathlib import Path
 from bot.processes import Children
-argv = ["-m", "agent.llm.gateway", "--socket", {str(socket)!r}]
+argv = ["-c", {gateway.program(WITHOUT_LITELLM)!r}]
 Children(Path({str(folder)!r})).start("gateway", argv, dict(os.environ))
 time.sleep(600)
 """
     bot = subprocess.Popen([sys.executable, "-c", code])
     try:
         await until(socket.exists)
-        gateway = psutil.Process(_pid_of(socket))
+        with pytest.raises(ModelError, match="LiteLLM is not installed"):
+            await answer(GatewayModel(["openai/x"], socket))
+        process = psutil.Process(_child_with(socket, of=bot.pid))
         bot.kill()
         bot.wait()
-        await until(lambda: not gateway.is_running() or gateway.status() == psutil.STATUS_ZOMBIE)
+        await until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
     finally:
         bot.kill()
         bot.wait()
@@ -127,17 +131,8 @@ async def test_without_litellm_people_are_told(folder: Path) -> None:
         gateway.kill()
 
 
-def _child_with(socket: Path) -> int:
-    (pid,) = [one.pid for one in psutil.Process().children() if str(socket) in " ".join(one.cmdline())]
-    return int(pid)
-
-
-def _pid_of(socket: Path) -> int:
-    (pid,) = [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if str(socket) in (process.info["cmdline"] or ()) and "agent.llm.gateway" in process.info["cmdline"]
-    ]
+def _child_with(socket: Path, *, of: int | None = None) -> int:
+    (pid,) = [one.pid for one in psutil.Process(of).children() if str(socket) in " ".join(one.cmdline())]
     return int(pid)
 
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
+import pytest
+
 from agent.domain.events import Measured
 from agent.domain.runs import ExitClass, RunState
 from tests.worker.conftest import ENDLESS, GOOD, LIMIT_S, Yard, eventually
@@ -14,31 +16,38 @@ from worker.launches.sweep import Sweep
 from worker.reporting.sender import sent_notes
 
 
+@pytest.fixture
+def served_yard(yard: Yard) -> Yard:
+    """The module's host: its Redis answers and its worker lives, whatever the test before did to them."""
+    if yard.workers[-1].poll() is not None:
+        yard.start_worker()
+        yard.waits()
+    return yard
+
+
 def steps_of(yard: Yard, run: str) -> list[int]:
     bodies = [event.body for event in yard.events(run)]
     return [row.step for body in bodies if isinstance(body, Measured) for row in body.rows]
 
 
-async def test_sigterm_ends_the_worker_and_not_the_run(host: Yard) -> None:
-    worker = host.start_worker()
-    await host.launch(host.order("r-term-w", ENDLESS))
-    host.running("r-term-w")
+async def test_sigterm_ends_the_worker_and_not_the_run(served_yard: Yard) -> None:
+    yard, worker = served_yard, served_yard.workers[-1]
+    await yard.launch(yard.order("r-term-w", ENDLESS))
+    yard.running("r-term-w")
     worker.send_signal(signal.SIGTERM)
     worker.wait(25)
-    (host.folder("r-term-w").path / "go-on").touch()
-    assert host.outcome("r-term-w").state is RunState.SUCCEEDED
+    (yard.folder("r-term-w").path / "go-on").touch()
+    assert yard.outcome("r-term-w").state is RunState.SUCCEEDED
 
 
-async def test_a_killed_supervisor_takes_the_training_with_it_at_once(host: Yard) -> None:
+def test_a_killed_supervisor_takes_the_training_with_it_at_once(host: Yard) -> None:
     """Without a worker nobody sweeps: the kernel does it."""
-    worker = host.start_worker()
-    await host.launch(host.order("r-kill-p", ENDLESS))
+    host.launch_here(host.order("r-kill-p", ENDLESS))
     host.running("r-kill-p")
-    host.kill_worker(worker)
     os.kill(host.supervisor_pid("r-kill-p"), signal.SIGKILL)
     host.gone("r-kill-p")
     assert "ended" not in host.kinds("r-kill-p")
-    host.start_worker()
+    Sweep(HostFolder.of(host.home, host.host), host=host.host, redis_url=host.server.url).run()
     assert host.outcome("r-kill-p").state is RunState.LOST
 
 
@@ -50,57 +59,57 @@ def test_a_run_that_hangs_is_ended_and_shows_where(host: Yard) -> None:
     assert any("in stuck" in line for line in outcome.traceback)
 
 
-async def test_a_killed_supervisor_takes_the_training_with_it_and_is_reported(host: Yard) -> None:
-    host.start_worker()
+async def test_a_killed_supervisor_takes_the_training_with_it_and_is_reported(served_yard: Yard) -> None:
+    yard = served_yard
     helper = "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-    await host.launch(host.order("r-kill-s", helper + ENDLESS))
-    host.running("r-kill-s")
-    os.kill(host.supervisor_pid("r-kill-s"), signal.SIGKILL)
-    host.gone("r-kill-s")
-    outcome = host.outcome("r-kill-s")
+    await yard.launch(yard.order("r-kill-s", helper + ENDLESS))
+    yard.running("r-kill-s")
+    os.kill(yard.supervisor_pid("r-kill-s"), signal.SIGKILL)
+    yard.gone("r-kill-s")
+    outcome = yard.outcome("r-kill-s")
     assert (outcome.state, outcome.exit_class) == (RunState.LOST, ExitClass.LOST)
-    events = host.events("r-kill-s")
+    events = yard.events("r-kill-s")
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-async def test_nothing_is_lost_while_redis_is_away(own_yard: Yard) -> None:
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-redis0", ENDLESS))
-    own_yard.running("r-redis0")
-    assert own_yard.server.pid is not None
-    os.kill(own_yard.server.pid, signal.SIGKILL)
-    own_yard.server.stop()
-    spool = own_yard.folder("r-redis0").spool
+async def test_nothing_is_lost_while_redis_is_away(served_yard: Yard) -> None:
+    yard = served_yard
+    await yard.launch(yard.order("r-redis0", ENDLESS))
+    yard.running("r-redis0")
+    assert yard.server.pid is not None
+    os.kill(yard.server.pid, signal.SIGKILL)
+    yard.server.stop()
+    spool = yard.folder("r-redis0").spool
     before = spool.stat().st_size
     eventually(lambda: spool.stat().st_size > before + 2000, what="a spool that grows without Redis")
-    (own_yard.folder("r-redis0").path / "go-on").touch()
-    eventually(own_yard.folder("r-redis0").outcome.exists, what="an outcome on disk")
-    own_yard.server.start()
-    assert own_yard.outcome("r-redis0").state is RunState.SUCCEEDED
-    events = own_yard.events("r-redis0")
+    (yard.folder("r-redis0").path / "go-on").touch()
+    eventually(yard.folder("r-redis0").outcome.exists, what="an outcome on disk")
+    yard.server.start()
+    assert yard.outcome("r-redis0").state is RunState.SUCCEEDED
+    events = yard.events("r-redis0")
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    steps = steps_of(own_yard, "r-redis0")
+    steps = steps_of(yard, "r-redis0")
     assert steps == list(range(1, len(steps) + 1))
-    own_yard.gone("r-redis0")
-    await own_yard.launch(own_yard.order("r-redis1", GOOD))  # and the worker consumes again
-    assert own_yard.outcome("r-redis1").state is RunState.SUCCEEDED
+    yard.gone("r-redis0")
+    await yard.launch(yard.order("r-redis1", GOOD))  # and the worker consumes again
+    assert yard.outcome("r-redis1").state is RunState.SUCCEEDED
 
 
-async def test_a_redis_that_forgot_everything_is_told_again(own_yard: Yard) -> None:
-    own_yard.start_worker()
-    await own_yard.launch(own_yard.order("r-flush0", ENDLESS))
-    own_yard.running("r-flush0")
-    assert own_yard.server.pid is not None
-    os.kill(own_yard.server.pid, signal.SIGKILL)
-    own_yard.server.stop()
-    for path in (own_yard.home / "redis").rglob("appendonly*"):
+async def test_a_redis_that_forgot_everything_is_told_again(served_yard: Yard) -> None:
+    yard = served_yard
+    await yard.launch(yard.order("r-flush0", ENDLESS))
+    yard.running("r-flush0")
+    assert yard.server.pid is not None
+    os.kill(yard.server.pid, signal.SIGKILL)
+    yard.server.stop()
+    for path in (yard.home / "redis").rglob("appendonly*"):
         if path.is_file():
             path.unlink()
-    own_yard.server.start()
-    eventually(lambda: own_yard.kinds("r-flush0")[:1] == ["accepted"], what="the first event again")
-    (own_yard.folder("r-flush0").path / "go-on").touch()
-    assert own_yard.outcome("r-flush0").state is RunState.SUCCEEDED
-    events = own_yard.events("r-flush0")
+    yard.server.start()
+    eventually(lambda: yard.kinds("r-flush0")[:1] == ["accepted"], what="the first event again")
+    (yard.folder("r-flush0").path / "go-on").touch()
+    assert yard.outcome("r-flush0").state is RunState.SUCCEEDED
+    events = yard.events("r-flush0")
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 

@@ -1,6 +1,7 @@
 """Pausing, resuming, stopping and changing runs, with real processes; and who may order it."""
 
 import asyncio
+import importlib.util
 import json
 import os
 import shutil
@@ -357,12 +358,12 @@ def gpu(uuid: str, **more: object) -> GpuInfo:
     return GpuInfo.model_validate({"uuid": uuid, "index": 0, "name": "test", "memory_bytes": 1, **more})
 
 
-def test_an_attempt_sees_the_gpus_of_its_order(host: Yard) -> None:
+def test_an_attempt_sees_the_gpus_of_its_order(yard: Yard) -> None:
     script = "print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['CUDA_DEVICE_ORDER'])\n" + GOOD
-    order = host.order("r-gpu000", script, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
-    assert launched_here(host, order, gpu("GPU-a"), gpu("GPU-b", foreign_bytes=400 * 1024**2)) == "ready"
-    assert host.outcome("r-gpu000").state is RunState.SUCCEEDED
-    assert "GPU-b PCI_BUS_ID" in host.folder("r-gpu000").log.read_text()
+    order = yard.order("r-gpu000", script, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
+    assert launched_here(yard, order, gpu("GPU-a"), gpu("GPU-b", foreign_bytes=400 * 1024**2)) == "ready"
+    assert yard.outcome("r-gpu000").state is RunState.SUCCEEDED
+    assert "GPU-b PCI_BUS_ID" in yard.folder("r-gpu000").log.read_text()
 
 
 @pytest.mark.parametrize(
@@ -373,13 +374,19 @@ def test_an_attempt_sees_the_gpus_of_its_order(host: Yard) -> None:
         ("r-gpu-c", gpu("GPU-a"), "not there"),
     ],
 )
-def test_a_gpu_that_cannot_be_used_is_refused_to_try_elsewhere(host: Yard, run: str, here: GpuInfo, why: str) -> None:
-    order = host.order(run, GOOD, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
-    assert launched_here(host, order, here) == "refused"
-    outcome = host.outcome(run)
+def test_a_gpu_that_cannot_be_used_is_refused_to_try_elsewhere(yard: Yard, run: str, here: GpuInfo, why: str) -> None:
+    order = yard.order(run, GOOD, gpus=1).model_copy(update={"gpu_uuids": ("GPU-b",)})
+    assert launched_here(yard, order, here) == "refused"
+    outcome = yard.outcome(run)
     assert (outcome.state, outcome.exit_class) == (RunState.FAILED, ExitClass.PREEMPTED)
     assert why in outcome.reason
-    assert launched_here(host, order, gpu("GPU-b")) == "repeated"
+    assert launched_here(yard, order, gpu("GPU-b")) == "repeated"
+
+
+def needs_torch() -> None:
+    """Without loading it here: the ranks do."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("there is no torch")
 
 
 RANKS = """
@@ -395,47 +402,53 @@ if rank == 0:
 TWO: dict[str, Any] = {"gpus": 2, "task": "text_classification"}
 
 
-def test_two_gpus_are_two_ranks(host: Yard) -> None:
-    pytest.importorskip("torch")
-    order = host.order("r-ranks0", RANKS, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
-    assert launched_here(host, order, gpu("GPU-a"), gpu("GPU-b")) == "ready"
-    assert host.outcome("r-ranks0").state is RunState.SUCCEEDED
-    log = host.folder("r-ranks0").log.read_text()
+@pytest.mark.faults  # the quick tier has two ranks that are asked to save
+def test_two_gpus_are_two_ranks(yard: Yard) -> None:
+    needs_torch()
+    order = yard.order("r-ranks0", RANKS, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    assert launched_here(yard, order, gpu("GPU-a"), gpu("GPU-b")) == "ready"
+    assert yard.outcome("r-ranks0").state is RunState.SUCCEEDED
+    log = yard.folder("r-ranks0").log.read_text()
     assert "rank 0 of 2" in log
     assert "rank 1 of 2" in log
 
 
-def test_what_trains_no_network_or_trains_nothing_is_one_process(host: Yard) -> None:
+def test_what_trains_no_network_or_trains_nothing_is_one_process(yard: Yard) -> None:
     for more in (
         {"gpus": 2},
         {**TWO, "job": JobKind.EVALUATION, "model": FinishedModel(run="r-made00", sha256="0" * 64, size_bytes=1)},
     ):
-        step = steps_for(host.folder("r-one000"), host.order("r-one000", "", **more)).train
+        step = steps_for(yard.folder("r-one000"), yard.order("r-one000", "", **more)).train
         assert (step.ranks, step.argv[1:]) == (0, ("train.py",))
 
 
-def test_of_a_failed_rank_its_own_traceback_is_told(host: Yard) -> None:
-    pytest.importorskip("torch")
+def test_of_a_failed_rank_its_own_traceback_is_told(yard: Yard) -> None:
+    needs_torch()
     script = "if os.environ['RANK'] == '1':\n    {}['no such key']\ntime.sleep(60)\n"
-    order = host.order("r-ranks1", script, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
-    launched_here(host, order, gpu("GPU-a"), gpu("GPU-b"))
-    outcome = host.outcome("r-ranks1")
+    order = yard.order("r-ranks1", script, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    launched_here(yard, order, gpu("GPU-a"), gpu("GPU-b"))
+    outcome = yard.outcome("r-ranks1")
     assert (outcome.exit_class, outcome.exit_code) == (ExitClass.USER_ERROR, 1), outcome
     assert outcome.traceback[-1] == "KeyError: 'no such key'"
     assert "KeyError" in outcome.reason
 
 
-def test_ranks_are_asked_to_save_themselves(host: Yard) -> None:
-    pytest.importorskip("torch")
-    script = SAVING.replace("checkpoint()\n    meta", "os.environ['RANK'] == '0' and checkpoint()\n    meta") + LOOP
-    order = host.order("r-ranks2", script, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
-    host.launch_here(order, ask_gpus=lambda: (gpu("GPU-a"), gpu("GPU-b")))
-    host.running("r-ranks2")
-    host.stop_here(StopOrder(run="r-ranks2", attempt=1, how="pause"))
-    outcome = host.outcome("r-ranks2")
+def test_ranks_are_asked_to_save_themselves(yard: Yard) -> None:
+    needs_torch()
+    first = "sys.stdout.write(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n\")\nsys.stdout.flush()\n"
+    saving = SAVING.replace("checkpoint()\n    meta", "os.environ['RANK'] == '0' and checkpoint()\n    meta")
+    script = first + saving + LOOP
+    order = yard.order("r-ranks2", script, **TWO).model_copy(update={"gpu_uuids": ("GPU-a", "GPU-b")})
+    yard.launch_here(order, ask_gpus=lambda: (gpu("GPU-a"), gpu("GPU-b")))
+    yard.running("r-ranks2")
+    yard.stop_here(StopOrder(run="r-ranks2", attempt=1, how="pause"))
+    outcome = yard.outcome("r-ranks2")
     assert (outcome.state, outcome.exit_code) == (RunState.PAUSED, 0), outcome
     assert outcome.checkpoint_step is not None
-    host.gone("r-ranks2")
+    log = yard.folder("r-ranks2").log.read_text()
+    assert "rank 0 of 2" in log
+    assert "rank 1 of 2" in log
+    yard.gone("r-ranks2")
 
 
 async def test_an_end_that_nobody_asked_for_is_a_preemption(yard: Yard) -> None:

@@ -17,11 +17,12 @@ from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.wire import decode
 from tests.worker.conftest import ENDLESS, EVALUATE, GOOD, Yard, eventually
 from tests.worker.test_sup_control import LOOP, SAVING, notes_of, steps_of
-from worker.folders import cgroup_name
+from worker.folders import HostFolder, cgroup_name
 from worker.host import cgroup
 from worker.host.disk import disk_is_low, floor_of
 from worker.host.limits import limits_of
 from worker.host.processes import catches, children_of, moved_bytes
+from worker.launches.sweep import Sweep
 from worker.reporting.spool import last_seq
 from worker.supervisor.guards import DiskGuard
 from worker.supervisor.silence import Silence
@@ -346,11 +347,9 @@ def test_a_share_of_the_disk_is_what_a_folder_may_grow_by(tmp_path: Path, host: 
 
 
 async def test_a_restarted_worker_leaves_living_runs_alone(host: Yard) -> None:
-    worker = host.start_worker()
-    await host.launch(host.order("r-adopt0", ENDLESS))
+    host.launch_here(host.order("r-adopt0", ENDLESS))
     host.running("r-adopt0")
     supervisor = host.supervisor_pid("r-adopt0")
-    host.kill_worker(worker)
     host.start_worker()
     before = len(host.events("r-adopt0"))
     eventually(lambda: len(host.events("r-adopt0")) > before + 5, what="a run that goes on")
@@ -359,19 +358,17 @@ async def test_a_restarted_worker_leaves_living_runs_alone(host: Yard) -> None:
     assert host.outcome("r-adopt0").state is RunState.STOPPED
 
 
-async def test_after_a_reboot_nobody_else_is_killed(host: Yard) -> None:
-    worker = host.start_worker()
-    await host.launch(host.order("r-boot00", SAVING + "step = 3\ncheckpoint()\n" + LOOP))
+def test_after_a_reboot_nobody_else_is_killed(host: Yard) -> None:
+    host.launch_here(host.order("r-boot00", SAVING + "step = 3\ncheckpoint()\n" + LOOP))
     host.running("r-boot00")
     folder = host.folder("r-boot00")
-    host.kill_worker(worker)
     os.kill(host.supervisor_pid("r-boot00"), signal.SIGKILL)
     host.gone("r-boot00")
     who = json.loads(folder.supervisor.read_bytes())
     folder.supervisor.write_text(json.dumps({**who, "boot_id": "another"}))
     env = {"PATH": "/usr/bin:/bin", "TRAINYARD_RUN_DIR": str(folder.path), "TRAINYARD_SUPERVISED": "2"}
     with subprocess.Popen(["sleep", "600"], env=env) as innocent:
-        host.start_worker()
+        Sweep(HostFolder.of(host.home, host.host), host=host.host, redis_url=host.server.url).run()
         outcome = host.outcome("r-boot00")
         assert (outcome.state, outcome.checkpoint_step) == (RunState.LOST, 3)
         assert "was restarted" in outcome.reason
@@ -380,23 +377,22 @@ async def test_after_a_reboot_nobody_else_is_killed(host: Yard) -> None:
         innocent.kill()
 
 
-async def test_rows_that_a_supervisor_died_with_come_with_the_next_attempt(host: Yard) -> None:
+async def test_rows_that_a_supervisor_died_with_come_with_the_next_attempt(yard: Yard) -> None:
     """The supervisor stands still while rows are written, and is killed: nobody handed them out. Each comes once."""
-    host.start_worker()
     script = (
         SAVING
         + "metric(1, loss=1.0)\nwait_for('go-on')\nfor step in range(2, 40):\n    metric(step, loss=float('nan'))\n"
     )
     script += "pathlib.Path('written').touch()\ntime.sleep(600)\n"
-    await host.launch(host.order("r-rows00", script))
-    host.running("r-rows00")
-    supervisor, folder = host.supervisor_pid("r-rows00"), host.folder("r-rows00").path
+    await yard.launch(yard.order("r-rows00", script))
+    yard.running("r-rows00")
+    supervisor, folder = yard.supervisor_pid("r-rows00"), yard.folder("r-rows00").path
     os.kill(supervisor, signal.SIGSTOP)
     (folder / "go-on").touch()
     eventually((folder / "written").exists, what="rows that nobody sees")
     os.kill(supervisor, signal.SIGKILL)
-    assert host.outcome("r-rows00").state is RunState.LOST
-    await host.launch(host.order("r-rows00", SAVING + "metric(40, loss=1.0)\nfinish()\n", attempt=2))
-    assert host.outcome("r-rows00", attempt=2).state is RunState.SUCCEEDED
-    steps = [step for attempt in (1, 2) for step in steps_of(host, "r-rows00", attempt=attempt)]
+    assert yard.outcome("r-rows00").state is RunState.LOST
+    await yard.launch(yard.order("r-rows00", SAVING + "metric(40, loss=1.0)\nfinish()\n", attempt=2))
+    assert yard.outcome("r-rows00", attempt=2).state is RunState.SUCCEEDED
+    steps = [step for attempt in (1, 2) for step in steps_of(yard, "r-rows00", attempt=attempt)]
     assert steps == list(range(1, 41))

@@ -19,12 +19,12 @@ from worker.warm.sets import ReadySet, environment_state, read_ready, write_read
 
 
 @pytest.fixture
-def waiting_yard(own_yard: Yard) -> Yard:
-    """A host without a sandbox, so that nothing but the supervisor stands ready."""
-    own_yard.extra["TRAINYARD_WARM"] = "data"
-    own_yard.start_worker()
-    waiting_one(own_yard)
-    return own_yard
+def waiting_yard(yard: Yard) -> Yard:
+    """The module's host, whose worker lives. Without a sandbox nothing but the supervisor stands ready."""
+    if yard.workers[-1].poll() is not None:
+        yard.start_worker()
+    waiting_one(yard)
+    return yard
 
 
 def warm_folder(yard: Yard) -> Path:
@@ -35,7 +35,7 @@ def waiting_one(yard: Yard, *, other_than: int = 0) -> ReadySet:
     """What waits, once it answers."""
 
     def look() -> ReadySet | None:
-        found = [one for one in read_ready(warm_folder(yard)) if one.pid != other_than]
+        found = [one for one in read_ready(warm_folder(yard)) if one.pid != other_than and alive(one.pid)]
         return found[0] if found else None
 
     one = eventually(look, what="a supervisor that waits")
@@ -88,17 +88,18 @@ async def test_one_that_does_not_answer_costs_no_launch(waiting_yard: Yard, numb
     yard, first = waiting_yard, waiting_one(waiting_yard)
     os.kill(first.pid, number)
     try:
-        await yard.launch(yard.order("r-wait04", GOOD))
-        assert yard.outcome("r-wait04").state is RunState.SUCCEEDED
+        await yard.launch(yard.order(f"r-wait4{number:d}", GOOD))
+        assert yard.outcome(f"r-wait4{number:d}").state is RunState.SUCCEEDED
     finally:
         if alive(first.pid):
             os.kill(first.pid, signal.SIGCONT)
     if number == signal.SIGKILL:
         waiting_one(yard, other_than=first.pid)
-    await yard.launch(yard.order("r-wait05", ENDLESS))  # nothing of the attempt that was given up is in the way
-    yard.running("r-wait05")
-    assert was_forked(yard, "r-wait05")
-    await stopped(yard, "r-wait05")
+    run = f"r-wait5{number:d}"
+    await yard.launch(yard.order(run, ENDLESS))  # nothing of the attempt that was given up is in the way
+    yard.running(run)
+    assert was_forked(yard, run)
+    await stopped(yard, run)
 
 
 NOT_WHOLE = [b"", b"no JSON", b"[1]", b"{}", b'{"argv": []}']
@@ -122,12 +123,9 @@ async def test_requests_that_are_not_whole_leave_it_waiting(
     await stopped(yard, "r-wait06")
 
 
-async def test_one_that_dies_with_the_attempt_in_hand_costs_no_launch(
-    own_yard: Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_dies_with_the_attempt_in_hand_costs_no_launch(host: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody takes the request and ends before the first word."""
-    own_yard.start_worker()  # warm starts are off: nobody else waits
-    folder = warm_folder(own_yard)
+    folder = warm_folder(host)  # of a host without a worker: nobody else waits
     folder.mkdir(parents=True, exist_ok=True)
     taken: list[bytes] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -147,7 +145,7 @@ async def test_one_that_dies_with_the_attempt_in_hand_costs_no_launch(
 
         thread = threading.Thread(target=take_and_die)
         thread.start()
-        await own_yard.launch(own_yard.order("r-wait07", GOOD))
-        assert own_yard.outcome("r-wait07").state is RunState.SUCCEEDED
+        host.launch_here(host.order("r-wait07", GOOD))
+        assert host.outcome("r-wait07").state is RunState.SUCCEEDED
         thread.join()
     assert b"r-wait07" in taken[0]
