@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import importlib.util
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from typing import Any
 
 from worker import folders
 from worker.recipes.common.job import read_job, step
+from worker.recipes.common.predict import load_model
 from worker.recipes.entry import train
 from worker.recipes.evaluate import main as evaluate
 from worker.recipes.prepare import main as prepare
@@ -189,6 +191,18 @@ def predict(artifacts: Path, *arguments: str, code: int = 0) -> str:
     )  # fmt: skip
     assert done.returncode == code, done.stderr
     return done.stdout
+
+
+def predict_within(artifacts: Path, *arguments: str) -> int:
+    """Run predict.py within this process, which is quicker; nothing beside the model may need what is around it."""
+    assert imports_of_ours(artifacts) == set()
+    load_model(artifacts)  # what predict.py imports is what lies beside it from now on
+    spec = importlib.util.spec_from_file_location("predict_beside_a_model", artifacts / "predict.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return int(module.main(list(arguments), artifacts))
 
 
 OURS = {"agent", "bot", "charts_render", "tests", "trainyard", "worker"}

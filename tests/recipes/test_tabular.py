@@ -12,7 +12,16 @@ import pytest
 
 from agent.domain.orders import LabelPrediction
 from agent.domain.runs import Scorecard
-from tests.recipes.folders import REPO, Make, RunFolder, as_csv, imports_of_ours, predict, sklearn_csv
+from tests.recipes.folders import (
+    REPO,
+    Make,
+    RunFolder,
+    as_csv,
+    imports_of_ours,
+    predict,
+    predict_within,
+    sklearn_csv,
+)  # fmt: skip
 from worker.recipes.common.predict import main as predict_here
 
 
@@ -152,7 +161,7 @@ def test_logistic_regression_is_kept_where_it_is_better(make: Make, tmp_path: Pa
     )
     assert (run.dir / "artifacts/model.skops").exists()
     asked = [str(run.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv")]
-    assert predict_here(asked, run.dir / "artifacts") == 0
+    assert predict_within(run.dir / "artifacts", *asked) == 0
     stored = [row["label"] for row in run.rows("predictions/model.csv")]
     assert [line.split(",")[-4] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]] == stored
 
@@ -205,7 +214,7 @@ def test_gaps_categories_dates_and_useless_columns(make: Make, tmp_path: Path) -
     assert "spare" not in run.rows("data/train.csv")[0]
     assert any("order_id" in words for words in facts["ignored"])
     asked = [str(run.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv")]
-    assert predict_here(asked, run.dir / "artifacts") == 0
+    assert predict_within(run.dir / "artifacts", *asked) == 0
     stored = [row["p_late"] for row in run.rows("predictions/model.csv")]
     assert [line.split(",")[-2] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]] == stored
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from agent.domain.pictures import Histogram, Reported
-from tests.recipes.folders import TEXT, Make, RunFolder, texts_csv
+from tests.recipes.folders import TEXT, Make, RunFolder, predict_within, texts_csv
 from tests.recipes.test_tabular import predict
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.texts import encoder
@@ -92,7 +92,7 @@ def test_the_lengths_of_texts_in_tokens_are_shown(docstrings: RunFolder) -> None
 
 def test_predicting_texts_alone(docstrings: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifacts = docstrings.dir / "artifacts"
-    assert predict_here([str(docstrings.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv")], artifacts) == 0
+    assert predict_within(artifacts, str(docstrings.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv")) == 0
     (tmp_path / "rows.json").write_text(json.dumps([{"text": row["text"]} for row in docstrings.rows("data/test.csv")]))
     assert predict_here(["--json", str(tmp_path / "rows.json")], artifacts) == 0
     answers = json.loads(capsys.readouterr().out)

@@ -11,7 +11,7 @@ from agent.domain.orders import SpansPrediction
 from agent.domain.results import Results
 from agent.domain.runs import Scorecard
 from examples.task_data import token_classification
-from tests.recipes.folders import RunFolder, make_run
+from tests.recipes.folders import RunFolder, make_run, predict_within
 from worker.recipes.common.predict import main as predict_here
 from worker.recipes.common.table import BadData, Table, read_table
 from worker.recipes.inspect import audit
@@ -173,7 +173,8 @@ def test_predicting_alone_gives_the_spans_of_the_run_and_of_a_sentence(
     code: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     artifacts = code.dir / "artifacts"
-    assert predict_here([str(code.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv")], artifacts) == 0
+    assert predict_within(artifacts, str(code.dir / "data/test.csv"), "--out", str(tmp_path / "out.csv")) == 0
+    capsys.readouterr()
     run = RunFolder(tmp_path, tmp_path)
     for row, said in zip(run.rows("out.csv"), code.rows("predictions/model.csv"), strict=True):
         places = json.loads(row["words"])
