@@ -25,13 +25,14 @@ from agent.stores import Compaction, Context, InboxState, Turn, TurnKind, TurnSt
 
 def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> ModelMessage:
     """Insert one message of a turn, and give it with its id; used by every transaction that answers a call."""
+    text = said.text.replace("\x00", "")
     number = connection.execute(
         _ADD_MESSAGE,
         {
             "session_id": owner.session_id,
             "turn_id": owner.id,
             "role": said.role,
-            "text": said.text.replace("\x00", ""),
+            "text": text,
             "calls": json.dumps([[call.id, call.name, call.arguments] for call in said.calls]) if said.calls else "",
             "call_id": said.call_id,
             "facts": _facts(said),
@@ -40,7 +41,7 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> Mode
     ).scalar_one()
     if said.whole:
         connection.execute(insert(whole_text), {"message_id": number, "text": said.whole.replace("\x00", "")})
-    return replace(said, id=number, whole="")
+    return replace(said, id=number, text=text, whole="")
 
 
 def as_turn(row: Row[Any]) -> Turn:
@@ -72,11 +73,16 @@ def as_message(row: Row[Any]) -> ModelMessage:
     )
     if said.role is not Role.USER or not row.person:
         return said
-    if row.kind == TurnKind.NOTICED:
+    said = replace(said, speaker=facts.get("speaker", ""))
+    return _said_by(wire.decode(Person, row.person), TurnKind(row.kind), said)
+
+
+def _said_by(person: Person, kind: TurnKind, said: ModelMessage) -> ModelMessage:
+    """The words that began a turn, or steer it, with who said them."""
+    if kind is TurnKind.NOTICED:
         return replace(said, noticed=True)
-    person = wire.decode(Person, row.person)
     guest = person.external and said.steers in {"", person.key}
-    return replace(said, speaker=facts.get("speaker") or person.shown, person=person.key, guest=guest)
+    return replace(said, speaker=said.speaker or person.shown, person=person.key, guest=guest)
 
 
 def _facts(said: ModelMessage) -> str:
@@ -210,8 +216,8 @@ class SqlConversations:
                 "created_at": datetime.now(UTC),
             }
             connection.execute(_ADD_TURN, values)
-            add_message(connection, begun, asked)
-            return begun, _context(connection, session_id) if known else Context(_history(connection, session_id), [])
+            said = _said_by(begun.person, begun.kind, add_message(connection, begun, asked))
+            return begun, _context(connection, session_id) if known else Context([said], [])
 
         try:
             return await self._database.write(store, flushed=False)  # its inbox item would begin it anew
