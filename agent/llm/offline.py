@@ -53,7 +53,7 @@ from agent.llm.slots.conversations import other_conversation
 from agent.llm.slots.horizons import ahead_in, grain_in, steps_of
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.replacements import replacement_in
-from agent.llm.slots.rows import described_in
+from agent.llm.slots.rows import cells_in
 from agent.llm.slots.runs import (
     is_of_others,
     means_all,
@@ -68,7 +68,6 @@ from agent.llm.slots.settings import text_in
 from agent.llm.slots.unread import unread
 from agent.llm.slots.wishes import WISHES
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
-from agent.tools.targets import values_in
 
 _APPROVES = re.compile(r"^\W*(?:approved?|yes|reject(?:ed)?)\b", re.IGNORECASE)
 _NO_SETTING = re.compile(r"There is no setting “([^”]+)”\.")
@@ -204,10 +203,8 @@ def _is_unsure_which(intent: str, words: str, runs: Sequence[str]) -> bool:
 def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
     text = None if asked.file else text_in(asked.words)
     series = newest_task(messages) == SERIES
-    row: dict[str, str] = {}
-    if not (asked.file or text or series):  # “3 days” are a horizon there
-        row = values_in(asked.words, columns_of(messages))
-        row |= described_in(asked.words, report_of(messages).get("columns", ()))
+    is_row = not (asked.file or text or series)  # “3 days” are a horizon there
+    row = cells_in(asked.words, report_of(messages).get("columns", ())) if is_row else {}
     unknown = [name for name in _needed(messages, run_id) if name not in row] if row else []
     row |= dict.fromkeys(unknown, "")
     rows = (row,) if row else ()

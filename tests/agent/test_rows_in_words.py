@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.llm.slots.rows import amount_in, described_in
+from agent.llm.slots.rows import amount_in, cells_in
 from agent.ports import ModelMessage, Role
-from agent.tools.targets import values_in
 from tests.agent.test_planner import answered, called, reply, user
 
 COLUMNS: list[dict[str, Any]] = [
@@ -20,7 +19,6 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "balcony", "kind": "boolean", "example": "no", "values": ["no", "yes"]},
     {"name": "price_eur", "kind": "number", "example": "250000"},
 ]
-NAMES = [column["name"] for column in COLUMNS]
 REPORT = {
     "text": "800 rows.",
     "dataset": {"name": "houses.csv"},
@@ -61,7 +59,7 @@ RESULTS = (  # of a look at results, whose table has columns of its own
     ],
 )
 def test_cells_are_read_beside_their_columns_by_their_units_and_as_values(words: str, cells: dict[str, str]) -> None:
-    assert values_in(words, NAMES) | described_in(words, COLUMNS) == cells
+    assert cells_in(words, COLUMNS) == cells
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from agent.llm.requests.asked import Request, columns_of, last_plan, offered, pl
 from agent.llm.slots.horizons import ahead_in
 from agent.llm.slots.limits import place_said, soon_in
 from agent.llm.slots.replacements import rewrites
-from agent.llm.slots.rows import described_in
+from agent.llm.slots.rows import cells_in
 from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, clusters_in, text_in
 from agent.llm.slots.views import WHY_BAD
@@ -140,9 +140,7 @@ def _describes_a_row(asked: Request, messages: Sequence[ModelMessage]) -> bool:
         or ONCE_MORE.search(asked.words)
     ):
         return False
-    report = report_of(messages)
-    cells = values_in(asked.words, columns_of(messages)) | described_in(asked.words, report.get("columns", ()))
-    return len(cells) > 1
+    return len(cells_in(asked.words, report_of(messages).get("columns", ()))) > 1
 
 
 def _shows_images(asked: Request, messages: Sequence[ModelMessage]) -> bool:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.tools.targets import values_in
+
 # Words that ask for an amount, and those in the names of columns that hold it.
 _AMOUNTS = (
     (
@@ -47,14 +49,14 @@ def amount_in(asked: str, names: Sequence[str]) -> str | None:
     return None
 
 
-def described_in(asked: str, columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Cells by the name of their column: a number by its unit, “80 square metres”, and what is there, “with a balcony”.
+def cells_in(asked: str, columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The cells of a row by the name of their column: beside it, by their unit, as a known value, or as there or not.
 
-    `columns` are those of a data report.
+    “rooms 3”, “80 square metres”, “in the centre”, “with a balcony”. `columns` are those of a data report.
     """
-    found: dict[str, str] = {}
+    found = values_in(asked, [str(column["name"]) for column in columns if "name" in column])
     for column in columns:
-        name, kind = str(column["name"]), column.get("kind")
+        name, kind = str(column.get("name")), column.get("kind")
         example, values = str(column.get("example")), column.get("values") or ()
         said = _measured(name, asked) if kind == "number" else _there(name, example, asked) or _one_of(values, asked)
         if said is not None:
