@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 
 from agent.domain.ids import is_run_id
 
@@ -14,6 +15,7 @@ _WITHIN_A_WORD = re.compile(r"(?<=\w)'(?=\w)")
 _BEFORE_A_LETTER = re.compile(r"""\\(?![\\\s"'])""")
 
 
+@lru_cache(16)  # whoever looks for a command in a message splits it, and most are none
 def split(text: str) -> tuple[str, ...]:
     """The words of a text; one with a quote that is not closed is split at its spaces."""
     plain = " ".join(text.translate(_CURLED).split())

@@ -9,8 +9,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from agent.llm.slots.names import NAME
@@ -19,6 +18,7 @@ BUCKETS = 1 << 14
 TABLE, WEIGHTS = (Path(__file__).with_name(name) for name in ("intents.tsv", "intents.npz"))
 _WORDS = Path(__file__).with_name("words.tsv")
 _CHARS = range(2, 6)
+_KEPT = 16  # sentences: the readers of a request ask for the same ones several times
 _SAID = r"(?:x[a-z]+|usd|tokens|gpus?|gpu_hours|max_hours|hours|minutes|host|engine|prio(?:rity)?|network|k)"
 _MASKS = (
     ("xurl", r"\b(?:https?|s3|gs|hf|kaggle|openml|file)://?\S+|\bhf:\S+"),
@@ -73,10 +73,12 @@ def fillers() -> frozenset[str]:
     return frozenset(word for word, concept in _concepts()[1].items() if concept == "filler")
 
 
-def concepts(said: str) -> list[str]:
+@lru_cache(_KEPT)
+def concepts(said: str) -> tuple[str, ...]:
     """What the words of a masked sentence mean, in their order; those that mean nothing to us are left out."""
     _, meaning = _concepts()
-    return [found for found in (meaning.get(found, found) for found in _spoken().findall(said)) if found != "filler"]
+    found = (meaning.get(found, found) for found in _spoken().findall(said))
+    return tuple(concept for concept in found if concept != "filler")
 
 
 @cache
@@ -90,7 +92,8 @@ def plain(words: str) -> str:
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
-def masked(words: str, columns: Sequence[str] = ()) -> str:
+@lru_cache(_KEPT)
+def masked(words: str, columns: tuple[str, ...] = ()) -> str:
     """A sentence whose names and values stand as what they are; `columns` are those of the data at hand."""
     said = plain(words)
     for mask, pattern in _patterns():

@@ -6,6 +6,7 @@ more than a high probability: its verb, no word that its intent does not know, n
 
 import re
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agent.llm.features import MASKED, TABLE, WEIGHTS, concepts, features, fillers, masked, words_of
@@ -185,7 +186,7 @@ def readings(said: str) -> list[Reading]:
     scores = bias + np.array(list(found.values()), np.float32) @ weights[list(found)]
     chances = np.exp(scores - scores.max())
     chances /= chances.sum()
-    return sorted(map(Reading, names, chances.tolist()), key=lambda one: -one.chance)
+    return sorted(map(Reading, names, chances.tolist()), key=attrgetter("chance"), reverse=True)
 
 
 def decide(asked: str, place: Place = _ANYWHERE) -> Decision:

@@ -4,6 +4,7 @@ Called by `agent.llm.intents` with what the words alone say.
 """
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from agent.domain.errors import BadRequest
@@ -70,7 +71,8 @@ def _weighed(found: list[Reading], weights: Mapping[str, float]) -> list[Reading
     """The readings by how often each is meant, beside what the words say."""
     chances = {one.intent: one.chance * weights.get(one.intent, 1.0) for one in found}
     whole = sum(chances.values())
-    return sorted((Reading(name, chance / whole) for name, chance in chances.items()), key=lambda one: -one.chance)
+    weighed = (Reading(name, chance / whole) for name, chance in chances.items())
+    return sorted(weighed, key=attrgetter("chance"), reverse=True)
 
 
 def states_settings(asked: str) -> bool:

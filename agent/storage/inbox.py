@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, exists, func, insert, select, update
 
 from agent import wire
 from agent.domain.inbound import Inbound
@@ -12,10 +12,17 @@ from agent.storage.tables import inbox
 from agent.stores import InboxItem, InboxState
 
 # Built once: building a statement costs three times what carrying it out does.
-_ADD = insert(inbox).returning(inbox.c.id)
-_KNOWN = select(inbox.c.id, inbox.c.event_id, inbox.c.state).where(
-    inbox.c.platform == bindparam("of"),
-    (inbox.c.event_id == bindparam("event")) | (inbox.c.twin == bindparam("same")),
+_SAME = (inbox.c.platform == bindparam("platform")) & (
+    (inbox.c.event_id == bindparam("event_id")) | (inbox.c.twin == bindparam("twin"))
+)
+_KNOWN = select(inbox.c.event_id, inbox.c.id, inbox.c.state).where(_SAME)
+_VALUES = [column for column in inbox.c if column is not inbox.c.id]
+_ADD = (
+    insert(inbox)
+    .from_select(
+        _VALUES, select(*(bindparam(each.name, type_=each.type) for each in _VALUES)).where(~exists().where(_SAME))
+    )
+    .returning(inbox.c.id)
 )
 _ITEM = update(inbox).where(inbox.c.id == bindparam("item")).values(state=InboxState.DONE)
 _DONE = _ITEM.where(inbox.c.state != InboxState.DONE)  # else it would be a commit of its own
@@ -42,12 +49,11 @@ class SqlInbox:
             "received_at": inbound.at,
         }
 
-        same = {"of": values["platform"], "event": values["event_id"], "same": values["twin"]}
-
         def store(connection: Connection) -> int | None:
-            known = connection.execute(_KNOWN, same).all()
-            if not known:
-                return int(connection.execute(_ADD, values).scalar_one())
+            added = connection.execute(_ADD, values).scalar_one_or_none()
+            if added is not None:
+                return int(added)
+            known = connection.execute(_KNOWN, values).all()
             left = (row.id for row in known if row.event_id == inbound.event_id and row.state == InboxState.NEW)
             return next(left, None)
 

@@ -5,6 +5,7 @@ when the server sends the event until the bot's chat.postMessage or chat.startSt
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ from tests.bench.progress import say
 from tests.bench.rows import Row, compared, median
 from tests.bench.workspace import BARE, BOT, Workspace, connected_to
 
-ASKED = "what can you do for us"
+ASKED = "what can you do for us, {}"
+NAMES = tuple(map("".join, itertools.product("bdfglmnrst", "aeiou", "lmnrs")))  # never the same words twice
 WARM_UP, ROUNDS = 5, 60
 AT_LEAST = 1 / 3  # we store the event before we acknowledge it, and the turn before we answer
 
@@ -38,17 +40,18 @@ async def _both(home: Path, redis_url: str) -> tuple[float, float]:
             say(f"reply: {WARM_UP + ROUNDS} mentions each")
             ours, peer = [], []
             for number in range(WARM_UP + ROUNDS):
-                ours.append(await _answered(our_slack, f"thread-{number}"))
-                peer.append(await _answered(peer_slack, f"thread-{number}"))
+                ours.append(await _answered(our_slack, number))
+                peer.append(await _answered(peer_slack, number))
     return median(ours[WARM_UP:]), median(peer[WARM_UP:])
 
 
-async def _answered(slack: Workspace, channel: str) -> float:
+async def _answered(slack: Workspace, number: int) -> float:
     """Milliseconds. Each mention has a channel of its own, as a channel takes one message a second."""
+    channel = f"thread-{number}"
     slack.spoke.clear()
     slack.channel(channel)
     began = time.perf_counter()
-    asked = slack.user("alice").mention(ASKED, channel=channel)
+    asked = slack.user("alice").mention(ASKED.format(NAMES[number]), channel=channel)
     await slack.until(lambda: slack.spoke)
     spoke_at = slack.spoke[0]
     await slack.until(lambda: len(slack.thread(asked.ts)) > 1)

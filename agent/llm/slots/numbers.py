@@ -1,7 +1,7 @@
 """Reads counts in words and figures ("the last fifty lines"), and by how much a setting is to change ("half the …")."""
 
 import re
-from collections.abc import Sequence
+from functools import lru_cache
 
 from agent.llm.features import plain
 from agent.llm.slots.actions import NAME
@@ -69,7 +69,8 @@ _FACTOR = re.compile(
 _UP = frozenset({"raise", "increase", "scale"})
 
 
-def in_figures(asked: str, *, keep: Sequence[str] = ()) -> str:
+@lru_cache(16)  # the readers of a request ask for the same sentence
+def in_figures(asked: str, *, keep: tuple[str, ...] = ()) -> str:
     """A sentence whose counts of epochs, hours and the like stand in figures, and settings in English.
 
     `keep` are the names of columns, which stay as they are.
