@@ -25,6 +25,12 @@ _AT_ONCE = frozenset(
         *("new_session", "undo_turn", "compact_session"),
     }
 )
+_LOOKS = frozenset(
+    {
+        *("run_status", "run_logs", "run_metrics", "run_chart", "run_results", "run_checkpoints", "run_attempts"),
+        *("run_script", "list_runs", "list_queue", "list_hosts", "list_experiments", "compare_runs", "show_cost"),
+    }
+)
 _OF_THE_TALK = frozenset({"new_session", "compact_session", "export_session"})
 _OF_A_RUN = frozenset({"result", "metric", "chart", "log", "checkpoint", "xrun", "train", "evaluate", "script"})
 SURE_AT_ONCE = 0.75
@@ -59,6 +65,11 @@ _ACTS = (
         rf"|{ASKED}(?:(?:de-?)?prioriti[sz]e"
         r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b(?=.*\bpriority\b))\b",
     ),
+    (
+        "compare_runs",
+        r"^\W*(?:what|how|where|in what way)\b[^.;!]*\b(?:differs?|difference|differently|different)\b[^.;!]*\b(?:runs"
+        r"|trainings|experiments|models|both|the two|th[eo]se two)\b",
+    ),
     ("predict_as_job", rf"{ASKED}(?:batch[ -]?)?predict\b.*\bas a job\b"),
     ("evaluate_model", rf"{ASKED}(?:(?:re-?)?evaluate|measure)\b"),
     (
@@ -68,6 +79,7 @@ _ACTS = (
         r"\W*(?:of\b|from\b|$))",
     ),
 )
+_DONE_WITH_IT = frozenset({"pause", "paused", "stop", "stopped", "kill", "resume", "retry", "prio"})
 _VERBS = {
     "stop_run": {"stop"},
     "kill_run": {"kill"},
@@ -111,6 +123,16 @@ _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 # Of which the conversation says the one that is meant, or which both show the same picture.
 _ALIKE = ({"train", "predict"}, {"again", "clone_run"}, {"run_chart", "run_results"})
 PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
+# Tells that the same was wanted before, in vain.
+_ASKED_BEFORE = re.compile(
+    r"\W*(?:i|we)(?:['’]ve| have)? (?:already )?(?:asked|tried|told you|wanted|clicked|pressed|said)\b", re.IGNORECASE
+)
+# Asks whether somebody did what is done at once: how the run is says so.
+_WHETHER_DONE = re.compile(
+    r"\W*(?:and |so |hm+,? |wait,? )*(?:did|has|have|was|is|who|what['’]?s?|which|hat|haben|wurde|wer"
+    r"|ist|a-t-on|est-ce qu|qui a|ha|han|fue|qui[eé]n)\b[^.!;]*[?？]\W*$",
+    re.IGNORECASE,
+)
 # Questions, verbs as names, runs that are left out, and hosts: none asks for an act on the run that is named.
 _NO_WISH = re.compile(
     r"[,，]\s*(?:right|oder|verdad|no|non|对吗|是吗)\s*[?？]\W*$|^\W*(?:warte\w*|wait|attend(?:s|ez)|esper[ae]\w*)\b"
@@ -132,7 +154,7 @@ _NO_WISH = re.compile(
     re.IGNORECASE,
 )
 _POLITE = re.compile(
-    r"(?:^|[.,;:!?]\s)\W*(?:please )?(?:(?:can|could|would|will) (?:you|we)(?: mind)?"
+    r"(?:^|[.,;:!?]\s|\b(?:but|so|and)\s)\W*(?:please )?(?:(?:can|could|would|will) (?:you|we)(?: mind)?"
     r"|(?:kannst|konntest|peux|pourrais)[ -](?:du|tu)|(?:konnt|konntet|konnen|konnten) (?:ihr|sie|wir)"
     r"|(?:pouvez|pourriez)[ -]vous|podrias|podemos)\b|能不能|可不可以|能否|麻烦你?"
 )
@@ -200,14 +222,16 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     asked = in_figures(asked, keep=place.columns)
     found = in_place(readings(masked(asked, place.columns)), place, asked)
     best = found[0]
-    if is_to_somebody(asked):
-        return Decision(None)
+    if (rather := _nothing_or_a_look(asked, place)) is not None:
+        return rather
     wish = _act_at_the_end(asked) or asked
     if (place.has_runs or not place.with_file) and (act := _act_in(wish)):
         return _checked(act, wish, place)
+    spoken = set(concepts(masked(asked)))
+    if place.has_runs and _WHETHER_DONE.match(asked) and best.intent in ACT | {"none"} and spoken & _DONE_WITH_IT:
+        return Decision("list_queue" if best.intent == "set_priority" else "run_status")
     if best.intent in ACT:
         return _acting(best, asked, found)
-    spoken = set(concepts(masked(asked)))
     if _is_doubtful(best.intent, spoken, asked):
         return _between(found)
     if best.intent in {"train", "again"} and "serve" in spoken and spoken.isdisjoint(_TO_LEARN):
@@ -219,6 +243,17 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if sure >= (SURE_AT_ONCE if best.intent in _AT_ONCE else SURE):
         return Decision(None if best.intent == "none" else best.intent)
     return _between(found)
+
+
+def _nothing_or_a_look(asked: str, place: Place) -> Decision | None:
+    """Nothing where somebody else is spoken to; a look instead of an act: “don't stop it, just show me the loss”."""
+    if is_to_somebody(asked):
+        return Decision(None)
+    rather = _RATHER.match(asked)
+    if rather is None or _act_in(rather["wish"]):
+        return None
+    instead = decide(rather["wish"], place)
+    return instead if instead.intent in _LOOKS else None
 
 
 def _is_doubtful(intent: str, spoken: set[str], asked: str) -> bool:
@@ -267,6 +302,7 @@ def _act_at_the_end(asked: str) -> str | None:
     if (rather := _RATHER.match(asked)) and _act_in(rather["wish"]):
         return rather["wish"]
     *told, last = re.split(r"[.!;]\s+|,\s+(?=(?:so|please|then)\b)", asked.strip().rstrip(".!"))
+    told = [part for part in told if not _ASKED_BEFORE.match(part)] or ["so"] * bool(told)
     plainly = told and _NOT_TOLD.isdisjoint(concepts(masked(" ".join(told)))) and "?" not in asked
     return last if plainly and _act_in(last) in ACT else None
 
@@ -323,7 +359,8 @@ def _is_harmless(unknown: set[str]) -> bool:
 
 
 def _between(found: list[Reading]) -> Decision:
-    """The two best readings, where they are worth a question."""
+    """The two best readings, or the best one of what changes nothing at once, where they are worth a question."""
     worth = [one.intent for one in found[:4] if one.intent not in _TALK and one.chance >= MAYBE / 2][:2]
-    ask = len(worth) == 2 and found[0].chance >= MAYBE and found[0].intent == worth[0]
+    enough = len(worth) == 2 or not set(worth) <= ACT | _AT_ONCE
+    ask = enough and found[0].chance >= MAYBE and found[0].intent == worth[0]
     return Decision(None, tuple(worth) if ask else ())

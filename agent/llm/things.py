@@ -20,6 +20,7 @@ _NO_THINGS = frozenset(
     {
         *("without", "with", "for", "and", "or", "at", "on", "in", "to", "now", "ohne", "mit", "auf", "und", "jetzt"),
         *("sofort", "sans", "avec", "pour", "et", "tout", "un", "une", "sin", "con", "para", "por", "y", "ya", "que"),
+        *("up", "down", "off", "over", "here", "please", "again", "asap", "already", "right"),
         *("c'est", "d'ou", "ou", "wo", "because", "weil", "denn"),
     }
 )

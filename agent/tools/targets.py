@@ -41,6 +41,12 @@ _UNWANTED = (
     r"|complete|pure)"
     r" )?(?:leak|cheat|useless|irrelevant|noise|garbage|junk|trash|rubbish|crap|nonsense|worthless|off limits"
     r"|not (?:needed|used|allowed))\w*"
+    r"|(?:must|should|may|might|can|could|shall|will|would|is|are|does|do|has|have)(?: ?not|n['’]?t)"
+    r"(?: (?:supposed|meant|allowed))?(?: to)?(?: (?:be|get|go|come|enter|end up))*(?: (?:an?|the|any))?"
+    r" (?:parts?|among|in|into|inside|used|inputs?|features?|included|considered|taken|fed)\b"
+    r"|(?:is|are) (?:off the table|out of bounds|taboo|forbidden|banned|tabu|interdite?s?|prohibid[oa]s?)\b"
+    r"|ne (?:doi(?:t|vent)|peu(?:t|vent)) (?:surtout )?pas (?:entrer|être|servir|figurer)\b"
+    r"|no (?:deben?|pueden?|debería\w*) (?:entrar|usarse|ser|estar)\b"
     r"|gives? (?:it|the answer) away|(?:brauch\w*|darf|soll)\b[^.,;!?]*\bnicht\b|no (?:hace falta|sirve|se usa)\b"
     r"|(?:ne sert|n['’]est) [^.,;]*\b(?:à rien|pas)\b|不要|不用|去掉"
     r"|(?:(?:(?!and\b|or\b|with|but\b|und\b|et\b|y\b)\w+) ){0,5}?(?:(?:left|kept|keep|stays?|leave|taken?|goes?"
@@ -50,6 +56,9 @@ _UNWANTED = (
     r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave|take|throw) (?:it"
     r"|that(?: one)?|this)\b)"
     r"|\s*(?:那|这)?一?列?[^，。；,;]{0,8}?(?:不要|不用|别用|别带|去掉|忽略|排除|扔掉|删掉)"
+)
+_JOINED = re.compile(
+    r"\W*(?:and|or|und|et|y|e|和|与|跟|及|以及|、|&)\W*(?:(?:the|die|der|das|la|le|les|el|los|las) )?", re.IGNORECASE
 )
 _ONLY = re.compile(  # “only use age and plan”, “with age and plan only”
     r"\b(?:only|just|nur|uniquement|seulement|solo|solamente)\s+(?:use|using|with|from|the columns?|mit|aus|avec"
@@ -117,7 +126,7 @@ _INTO = re.compile(
 # What stands before a column that parts the rows and is not predicted.
 _EACH = re.compile(
     r"\b(?:per|by|each|every|for (?:each|every)|split|same|within|across|pro|je|par|chaque|por|cada)"
-    r"\s+(?:the\s+)?$|[按每]个?\s*$",
+    r"[\s(]+(?:the\s+)?$|[按每]个?\s*$",
     re.IGNORECASE,
 )
 # What stands before the things that are told apart, in the plural: “which machines will fail” predicts no machine.
@@ -182,6 +191,7 @@ _VALUE = re.compile(
 _NUMBER = re.compile(r"(?<![\w.=-])[-+]?\d+(?:\.\d+)?(?!\w)")
 _NUMBER_BEFORE = re.compile(r"(?<![=:\w.-])([-+]?\d+(?:\.\d+)?)\s+$")
 _YEARS_OLD = re.compile(r"\b(\d{1,3})[ -]years?[ -]old\b", re.IGNORECASE)
+_ALSO_VERBS = frozenset({"plan", "rate", "score", "order", "use", "test", "label", "rank", "grade"})
 _WORD = r"[^\W\u3400-\u9fff]"  # Chinese has no spaces
 _CLOSE = 0.8  # how alike two words must be to count as one (visit, visited)
 
@@ -225,6 +235,7 @@ def names_a_target(asked: str, *, but: str | None = None) -> bool:
 def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Columns that the person does not want to be used: quoted ones, and `names` as they are spoken."""
     found = [name for name in names if _is_unwanted(name, asked, names)]
+    found = _with_joined(found, asked, names)
     if only := _only_used(asked, names):
         found += [name for name in names if name not in only and not _is_target(name, asked)]
     for part in (next(filter(None, parts), "") for parts in _LEFT_OUT.findall(asked)):
@@ -246,6 +257,20 @@ def _only_used(asked: str, names: Sequence[str]) -> tuple[str, ...]:
     found = _ONLY.search(asked)
     said = next(filter(None, found.groups()), "") if found else ""
     return tuple(name for name in names if _spoken(name, said))
+
+
+def _with_joined(unwanted: Sequence[str], asked: str, names: Sequence[str]) -> list[str]:
+    """What is not wanted, and what stands before it with an “and” and is not what the verb predicts."""
+    verb = _VERB.search(asked)
+    wanted = _first_named(names, verb.group(1)) if verb else None
+    places = {name: at for name in names if (at := _spoken(name, asked))}
+    found = list(unwanted)
+    for name in sorted(places, key=lambda name: -places[name].start()):
+        behind = asked[places[name].end() :]
+        joined = (places[other].start() - places[name].end() for other in found if other in places)
+        if name not in {*found, wanted} and any(at > 0 and _JOINED.fullmatch(behind[:at]) for at in joined):
+            found.append(name)
+    return found
 
 
 def _is_target(name: str, asked: str) -> bool:
@@ -315,7 +340,9 @@ def target_in(asked: str, names: Sequence[str]) -> tuple[str | None, bool]:
     ):
         if one:
             return one, True
-    names = [name for name in names if not _spoken(name, words)]  # those are read, or part the rows
+    names = [
+        name for name in names if not (_spoken(name, words) or name.lower() in _ALSO_VERBS)
+    ]  # those are read, or part the rows
     best, sure = _alike(_tokens(said if verb else words), names)
     return (best, sure) if sure or verb else (None, False)  # half a name that nobody wanted predicted is none
 
@@ -371,7 +398,8 @@ def _spoken(name: str, words: str) -> re.Match[str] | None:
     spelled = r"[\s_-]+".join(re.escape(part) for part in re.split(r"[\s_-]+", name) if part)
     same = next((group for group in _SAME if name.lower() in group), frozenset())
     ways = "|".join((spelled, f"{spelled}s", *map(re.escape, same - {name.lower()})))
-    return re.search(rf"(?<!{_WORD})(?<!-)(?:{ways})(?!{_WORD})(?!-(?!spalte|column))", words, re.IGNORECASE)
+    noun = r"(?!\s+(?:an?|another|the|it|this)\b)" if name.lower() in _ALSO_VERBS else ""  # “plan a new one”
+    return re.search(rf"(?<!{_WORD})(?<!-)(?:{ways})(?!{_WORD})(?!-(?!spalte|column)){noun}", words, re.IGNORECASE)
 
 
 def _alike(spoken: Sequence[str], names: Sequence[str]) -> tuple[str | None, bool]:
@@ -379,11 +407,17 @@ def _alike(spoken: Sequence[str], names: Sequence[str]) -> tuple[str | None, boo
     best, score = None, 0.0
     for name in names:
         parts = _tokens(name.replace("_", " "))
-        alike = sum(1 for part in parts if difflib.get_close_matches(part, spoken, 1, _CLOSE))
+        alike = sum(1 for part in parts if _is_close(part, spoken))
         share = alike / len(parts) if parts else 0.0
         if share > score:
             best, score = name, share
     return (best, True) if score == 1.0 else (best if score >= 0.5 else None, False)
+
+
+def _is_close(part: str, spoken: Sequence[str]) -> bool:
+    """Whether a word is spoken, or one that is like it: visit and visited, readmitted and readmission."""
+    stems = len(part) > 7 and any(word[:6] == part[:6] for word in spoken if len(word) > 7)
+    return stems or bool(difflib.get_close_matches(part, spoken, 1, _CLOSE))
 
 
 def _tokens(text: str) -> list[str]:

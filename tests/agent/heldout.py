@@ -1,7 +1,7 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Tables: the errors of the held-out sentences and of the blind tables `A`, `C` to `I` and `L` to `N` were looked at while
-the planner was made. Those of `B` and `P` were not: only their totals are ever looked at, and whoever mends the planner
+Tables: the errors of the held-out sentences and of the blind tables `A`, `C` to `I` and `L` to `R` were looked at while
+the planner was made. Those of `B` and `S` were not: only their totals are ever looked at, and whoever mends the planner
 by a single sentence of them leaves nothing to measure with.
 
 Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
@@ -141,7 +141,10 @@ def _kind(said: Said, tool: str, arguments: Mapping[str, Any], place: Mapping[st
         if copies:  # the plan before, with what is wanted otherwise and nothing else
             stays = {"file": FILE, "target": TARGET, "settings": PLANNED | wanted.get("settings", {})}
             changed = {key: value for key, value in wanted.items() if key not in {"settings", "run"}}
-            right = {key: value for key, value in arguments.items() if value is not None} == stays | changed
+            task = {"task"} - wanted.keys()  # which the data suggest
+            right = {key: value for key, value in arguments.items() if value is not None and key not in task} == (
+                stays | changed
+            )
         else:
             right = tool == name and all(_same(arguments.get(key), value, key, runs) for key, value in wanted.items())
         if right:
@@ -160,6 +163,8 @@ def _same(given: Any, wanted: Any, key: str, runs: Sequence[Any]) -> bool:
         given = [{name: cell for name, cell in row.items() if cell} for row in given]
     if key == "metrics":
         given, wanted = ([name.replace("/", " ") for name in names or ()] for names in (given, wanted))
+    if key == "drop_columns" and given:
+        given, wanted = sorted(given), sorted(wanted)
     if key == "runs":
         return not given or set(given) == set(wanted)  # the newest two of the thread
     return bool(given == wanted) or str(given) == str(wanted)  # amounts of a budget are words: 50, none, 2M
@@ -188,7 +193,7 @@ def _answer(call: ToolCall, reports: Sequence[dict[str, Any]], runs: Sequence[Ma
 
 def _report(file: Mapping[str, Any]) -> dict[str, Any]:
     columns = [
-        {"name": name, "kind": _KINDS[about.split(":")[0].split(",")[0].split()[0]]}
+        {"name": name, "kind": _KINDS[about.split(":")[0].split(",")[0].split()[0]], "values": _values(about)}
         for name, about in file.get(
             "columns", {"image": "text", "label": "category"} if "images" in file else {}
         ).items()
@@ -202,9 +207,20 @@ def _report(file: Mapping[str, Any]) -> dict[str, Any]:
         "text_column": next(iter(texts), None),
         "suggested_task": file.get("task", "image_classification" if "images" in file else None),
         "suggested_target": next(reversed(categories), columns[-1]["name"] if columns else None),
-        "spacing": next((_SPACED[word] for word in _SPACED if word in str(file.get("columns"))), ""),
+        "spacing": _spacing(file.get("columns", {})),
         "problems": [],
     }
+
+
+def _spacing(columns: Mapping[str, str]) -> str:
+    """How far apart the rows are: “date, hourly”, or the unit that the column of dates is called by."""
+    said = next((_SPACED[word] for word in _SPACED if word in str(columns)), "")
+    return said or next((name for name, about in columns.items() if about == "date" and name in _SPACED.values()), "")
+
+
+def _values(about: str) -> list[str]:
+    """Those of a column of few: “category: basic, plus, pro”."""
+    return about.split(": ", 1)[1].split(", ") if ": " in about else []
 
 
 def _before(runs: Sequence[Mapping[str, Any]], places: Mapping[str, Any]) -> Iterator[ModelMessage]:

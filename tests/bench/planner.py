@@ -29,7 +29,7 @@ def measure() -> Sequence[Row]:
     with np.load(WEIGHTS) as stored:
         cross_validated = float(stored["cross_validated"])
     blind = asyncio.run(judged(OfflinePlanner(), "B"))
-    newest = asyncio.run(judged(OfflinePlanner(), "P"))
+    newest = asyncio.run(judged(OfflinePlanner(), "S"))
     right, wrong = _share(verdicts, "right"), _share(verdicts, "look", "plan", "act")
     say(f"planner: {len(verdicts)} sentences, {right:.1f} % right, {wrong:.1f} % wrong")
     say(f"planner: {len(new)} of them are not in its table, {_share(new, 'right'):.1f} % right")

@@ -9,7 +9,7 @@ from agent.domain.sources import address_in
 from agent.llm.intents import decide
 from agent.llm.places import Place
 from agent.llm.slots.changes import with_sums
-from agent.llm.slots.courtesy import without_courtesy
+from agent.llm.slots.courtesy import without_courtesy, written_out
 from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.numbers import in_figures
@@ -44,8 +44,9 @@ class Request(NamedTuple):
 
     @property
     def file(self) -> str | None:
-        """The one of its files that is named, or another one that it names, or the first of its own."""
-        return file_in(self.words, self.files) or file_named(self.words) or next(iter(self.files), None)
+        """The one of its files that is named, or another one that it names, or the first of its own, of data rather."""
+        first = sorted(self.files, key=self.programs.__contains__)
+        return file_in(self.words, self.files) or file_named(self.words) or next(iter(first), None)
 
 
 def newest(messages: Sequence[ModelMessage]) -> tuple[int, ModelMessage, str]:
@@ -106,7 +107,7 @@ def request_of(
 
 
 def _shortened(asked: str) -> str:
-    return without_courtesy(asked.strip()[:_MOST_READ])
+    return without_courtesy(written_out(asked.strip()[:_MOST_READ]))
 
 
 def _read(asked: str, messages: Sequence[ModelMessage]) -> str:

@@ -93,19 +93,13 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
         return "train" if asked.files else "predict"
     if _asks_the_model(intent, asked, messages):
         return "predict"
-    if started(messages) and intent in (None, *_LOOKS) and re.search(WHY_BAD, asked.words, re.IGNORECASE):
-        return "run_results"
-    if (
-        started(messages)
-        and intent in (None, "inspect_dataset", "run_metrics")
-        and not asked.files
-        and _HOW_SURE.search(asked.words)
-    ):
+    if started(messages) and _asks_for_results(intent, asked):
         return "run_results"
     anew = names_a_target(asked.words) or quoted_target(asked.words)
-    otherwise = not anew and bool(
-        states_settings(asked.words) or place_said(asked.words) or left_out(asked.words, columns_of(messages))
-    )
+    unwanted = [name for name in left_out(asked.words, columns_of(messages)) if name in columns_of(messages)]
+    otherwise = not anew and bool(states_settings(asked.words) or place_said(asked.words) or unwanted)
+    if intent in {None, "no"} and unwanted and not (anew or asked.files):
+        intent = "train"  # “don't use the district” changes a plan
     if intent == "train" and not asked.files and before and (otherwise or ONCE_MORE.search(asked.words)):
         intent = "again"
     if intent == "again":
@@ -117,6 +111,14 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
     if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
         return "train"  # no model here predicts that, and a file with a column to learn came with it
     return intent
+
+
+def _asks_for_results(intent: str | None, asked: Request) -> bool:
+    """Whether it is asked why a model is bad, or how sure it is."""
+    if intent in (None, *_LOOKS) and re.search(WHY_BAD, asked.words, re.IGNORECASE):
+        return True
+    sure = intent in (None, "inspect_dataset", "run_metrics") and _HOW_SURE.search(asked.words)
+    return bool(sure and not asked.files)
 
 
 def _asks_the_model(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> bool:

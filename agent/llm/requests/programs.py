@@ -28,7 +28,8 @@ _RUN_IT = re.compile(
 _PROGRAM = re.compile(r"(?<![\w./-])([\w.-]+\.(?:py|zip))\b")
 _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", re.IGNORECASE)
 _COMMAND_LINE = re.compile(
-    r"(?:(?<=\s)|^)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|please|pls|auf|mit|und|bitte|sur|avec|et|en"
+    r"(?:(?<=\s)|^)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|please|pls"
+    r"|auf|mit|und|bitte|an|aus|laufen|sur|avec|et|en"
     r"|con|y|[-–])(?:\s|$))\S*[^\s,;.])*"
 )
 _MEND = re.compile(
@@ -49,6 +50,14 @@ _APART = re.compile(
 _MINE = re.compile(
     r"\b(?:use|take|with) (?:my|our|this|the attached) (?:own )?(?:code|script|program)\b", re.IGNORECASE
 )
+_NOT_IT = re.compile(
+    r"\b(?:skip|ignore|without|forget|drop|leave|not|instead of|ohne|sans|sin) (?:(?:my|the|this|our|mein\w*|mon|mi) )"
+    r"(?:own )?(?:script|program|code|skript|programm)\b|别用我?的?(?:脚本|代码)"
+    r"|\b(?:don['’]?t|do not|never) (?:bother with|use|touch|take|run|mind) (?:the|this|that|my) (?:attached )?(?:file"
+    r"|script|code|attachment|program)\b|\b(?:skip|ignore) the (?:attached )?(?:file|attachment)\b",
+    re.IGNORECASE,
+)
+_BEFORE_RUNNING = re.compile(r"\bbefore (?:we|you|i|anything)\b[^.;!?]*", re.IGNORECASE)
 _LIKE_RUNNING = frozenset({"train", "again", "retry_run", "resume_run", "predict_as_job"})
 
 
@@ -64,7 +73,7 @@ def about_program(asked: Request, messages: Sequence[ModelMessage], run_id: str 
 def program_in(asked: Request) -> str | None:
     """The program that came with a request, or that it says to run by its name."""
     if asked.programs:
-        return asked.programs[0]
+        return None if _NOT_IT.search(asked.words) else asked.programs[0]
     named = _PROGRAM.search(asked.words)
     if named and named.group(1) in asked.files:
         return None  # it came as data
@@ -108,7 +117,7 @@ def _with_program(asked: Request, program: str, run_id: str | None, messages: Se
 
 def _is_to_run(asked: Request, messages: Sequence[ModelMessage]) -> bool:
     """Whether a program is to be run: that is said, or how, or it is what the words are most like."""
-    words = _PROGRAM.sub(" ", asked.words)
+    words = _BEFORE_RUNNING.sub(" ", _PROGRAM.sub(" ", asked.words))
     if not is_wished(words):
         return False
     if _APART.search(words) or _MINE.search(words):

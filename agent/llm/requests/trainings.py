@@ -194,6 +194,7 @@ _OF_ANSWER: dict[Answer, Callable[[str], dict[str, Any]]] = {
     Answer.CLUSTER: clusters_in,
     Answer.TEXT: choices_in,
     Answer.LABEL: weights_in,
+    Answer.SERIES: model_in,
 }
 
 

@@ -97,7 +97,7 @@ _WHICH_IS = re.compile(
 _DEMANDS = re.compile(
     r"\b(?:should|must|shall|ha(?:s|ve) to|use|take(?= (?:up to |at most |about )?\d)|give it|allow|wants?|would like"
     rf"|(?:you|we|ihr|du|vous|tu) (?:can|may|could|kannst|könnt|peux|pouvez) (?:now |again |please )?(?:{ACTS}"
-    rf"|go on|carry on)"
+    rf"|let|go on|carry on)"
     r"|(?:may|can|could|might) (?:take|use|run|have|last|cost)|takes? (?:up to|at most)"
     r"|(?:is|are) (?:fine|ok(?:ay)?|enough|plenty|all ?right|the (?:most|maximum|limit))"
     r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
@@ -116,7 +116,8 @@ _LATER = re.compile(
 _FOR_A_WHILE = re.compile(rf"\bfor (?:about )?(?:\d+|an?|half an?|some|the|another) ?{_SPANS}", re.IGNORECASE)
 # Until when a run is to pause or may wait, which begins at once.
 _UNTIL = re.compile(
-    r"(?<!wait )(?<!stop )\s(?:until|till|['’]?til|bis|jusqu['’]?\w*|hasta(?: que)?)\s(?!(?:the |it "
+    r"(?<!wait )(?<!stop )\s(?:until|till|['’]?til|bis|jusqu['’]?\w*|hasta(?: que)?"
+    r"|while|as long as|during|solange|während|le temps (?:que|de)|pendant(?: que)?|mientras|durante)\s(?!(?:the |it "
     r"|its )?(?:next |step|epoch"
     r"|checkpoint|converg|finish|reach))[^,.;!?]*|(?<=等)[^，。；]*(?:完|结束|以后|之后)",
     re.IGNORECASE,

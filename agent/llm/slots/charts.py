@@ -119,7 +119,7 @@ _SWITCHES = {
 }
 _SMOOTHED = re.compile(
     rf"(?:\b(not|without|no|less|off|raw|remove|drop|take|stop|disable)\W+(?:\w+\W+)?)?{SMOOTH}(\W+off\b)?"
-    r"(?:[^\d.,;]{0,25}?(0?\.\d{1,6})(?!\d))?",
+    r"(?:[^\d.;]{0,40}?(0?\.\d{1,6})(?!\d))?",
     re.IGNORECASE,
 )
 _BEFORE = re.compile(

@@ -1,4 +1,7 @@
-"""Takes out of a request what is only said to be polite, so that no reader takes it for a condition or a wish."""
+"""Takes out of a request what is only said to be polite, so that no reader takes it for a condition or a wish.
+
+Short forms are written out.
+"""
 
 import re
 
@@ -8,7 +11,8 @@ _SAID = (
     r"\bwhen(?:ever)? you (?:have|get|find) (?:an? (?:minute|moment|sec(?:ond)?|chance)|(?:some )?time)",
     r"\b(?:many )?(?:thanks|thank you|thx|cheers)(?: (?:in advance|a (?:lot|bunch|million)|so much|very much|again))?",
     r"\b(?:that |this |it |which )?would be (?:great|nice|lovely|awesome|super|cool|perfect)(?: thanks)?",
-    r"\bsorry (?:to bother(?: you)?|for (?:the )?(?:noise|trouble|bother))|\bmuch appreciated",
+    r"\bsorry (?:to (?:bother|nag|be a (?:pain|nuisance|bother))(?: you)?|for (?:the )?(?:noise|trouble|bother))"
+    r"(?:,? but)?|\bmuch appreciated",
     r"\b(?:wenn|falls)(?:['’]?s| es)? (?:geht|möglich(?: ist)?|(?:dir|euch|ihnen) nichts ausmacht|passt|okay ist)",
     r"\b(?:danke|vielen dank|besten dank)(?: (?:dir|euch|schon mal|im voraus|schön))?|\b(?:das )?wäre (?:super"
     r"|toll|nett|prima)",
@@ -18,11 +22,17 @@ _SAID = (
     r"\bsi (?:puedes|se puede|es posible|no te importa)|\b(?:muchas |mil )?gracias(?: de antemano)?|\bpor favor",
     r"\bsería (?:genial|estupendo|perfecto)|\bperdón por la molestia",
 )
+_SHORT = re.compile(r"(?<!\S)w/(o(?:ut)?)?(?=\s)", re.IGNORECASE)
 _QUOTED = re.compile(r"([“\"«„].*?[”\"»“]|`[^`]*`)", re.DOTALL)
 _POLITE = re.compile(
-    rf"[\s,;–-]*(?:{'|'.join(_SAID)})(?=\s*(?:$|[.,;:!?)]))[!]?|[，,]?(?:麻烦了|谢谢[啦了]?|多谢|辛苦了|可以的话|方便的话)",
+    rf"[\s,;–-]*(?:{'|'.join(_SAID)})(?=\s*(?:$|[.,;:!?)])|(?<=but)\s)[!]?|[，,]?(?:麻烦了|谢谢[啦了]?|多谢|辛苦了|可以的话|方便的话)",
     re.IGNORECASE,
 )
+
+
+def written_out(words: str) -> str:
+    """The request without short forms: “w/o the id” is without it."""
+    return _SHORT.sub(lambda short: "without" if short[1] else "with", words)
 
 
 def without_courtesy(words: str) -> str:

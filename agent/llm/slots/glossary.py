@@ -183,7 +183,7 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
     (" clustering ", r"\b(?:fais|mach|bilde|haz|forma|crea)\w*(?= (?:\w+ )?(?:groupes|gruppen|grupos|segment\w*)\b)"),
     (
         " clustering ",
-        r"\b(?:um)?gruppier\w*|\bregroup(?:e|er|ez)\b|\bagr[uú]pa(?:r|me|l[oa]s)?\b|\bgroupes-les\b|聚(?:成|类成?|为)",
+        r"\b(?:um)?gruppier\w*|\bregroup(?:e|er|ez)\b|\bagr[uú]pa(?:r|me|l[oa]s)?\b|\bgroupes-les\b|聚(?:成|类成?|为|[个下]类)",
     ),
     ("forecast", r"\bprognos\w*|\bprévisions?\b|\bpronóstic\w*"),
     ("confusion", r"\bkonfusions?\w*\b|\bconfusión\b|混淆"),

@@ -37,7 +37,7 @@ _MOST = re.compile(
     re.IGNORECASE,
 )
 _MOST_BEHIND = re.compile(
-    r"\s*(?:of \w+ (?:time )?)?(?:at (?:the )?most|max(?:imum)?|tops|limit|or less|is enough|are enough)\b",
+    r"\s*(?:of \w+ (?:time )?)?(?:at (?:the )?most|max(?:imum|i)?|tops|limit|or less|is enough|are enough)\b",
     re.IGNORECASE,
 )
 SEARCHED = re.compile(
@@ -117,7 +117,8 @@ _NETWORKS = (  # what something may reach, by what people call it
     (
         "none",
         r"\b(?:no|without(?: any)?|kein(?:en?)?|pas d['e’]|block\w*|cut off(?: from)?) ?(?:the |an? |any |open )?"
-        r"(?:network|internet|netz|réseau|red)\b|\boffline\b|断网|(?:不要|不能|不|别)(?:联网|上网)",
+        r"(?:network|internet|netz|réseau|red)\b|\b(?:off|away from) the (?:internet|network|web|net)\b"
+        r"|\boffline\b|断网|(?:不要|不能|不|别)(?:联网|上网)",
     ),
     (
         "hub",

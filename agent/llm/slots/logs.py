@@ -55,7 +55,7 @@ _OLDER = re.compile(
 )
 _LEVEL = re.compile(r"\b(error|warning)s?\b", re.IGNORECASE)
 _WARNINGS = re.compile(r"\bwarnungen\b|\bavertissements?\b|\b(?:avisos|advertencias?)\b|警告", re.IGNORECASE)
-_ERRORS = re.compile(r"\bfehlern?\b|\berreurs?\b|\berrores\b|错误|报错", re.IGNORECASE)
+_ERRORS = re.compile(r"\bfehler(?:n|zeilen?|meldung\w*)?\b|\berreurs?\b|\berrores\b|错误|报错", re.IGNORECASE)
 _GREP = re.compile(
     r"\b(?:grep|search|look|scan|filter)(?: (?:it|the logs?|logs?|the output))?(?: for)?\s+(?!for\b|the\b|its\b"
     r"|my\b|in\b"

@@ -33,6 +33,26 @@ _UNITS = (
     (r"km|kilomet(?:er|re)s?|公里", {"km"}),
     (r"cm|centimet(?:er|re)s?|厘米", {"cm"}),
 )
+# An amount of money: behind its unit or a word of paying; columns that hold one.
+_MONEY = re.compile(
+    r"[$€£]\s*(?P<after>\d[\d.]*)|(?P<before>\d[\d.]*)\s*(?:[$€£]|(?:euros?|eur|dollars?|usd|bucks|pounds?|quid"
+    r"|pesos|francs?)\b|块钱?|元|欧元|美元)"
+    r"|\b(?:pay(?:s|ing)?|paid|zahlt|bezahlt|paie|payant|paga(?:ndo)?)\s+(?P<paid>\d[\d.]*)(?!\s*(?:times|years|months))",
+    re.IGNORECASE,
+)
+_OF_MONEY = {
+    *("fee", "price", "cost", "costs", "charge", "charges", "amount", "bill", "salary", "income", "spend", "rent"),
+    *("preis", "gehalt", "prix", "precio", "salaire", "salario", "revenue", "budget"),
+}
+# The age of somebody: “aged 23”, “60-year-old”, “who is 45”, “a 60-Jährige”.
+_AGED = re.compile(
+    r"\baged?\s+(?:of\s+)?(?P<aged>\d{1,3})\b"
+    r"|\b(?P<old>\d{1,3})(?:[ -]?(?:years?|yrs?)[ -]?olds?\b|[ -]?yo\b|[ -]?jährig\w*"
+    r"|[ -]jahre alt\b|\s+ans\b|\s+años\b|\s*岁)"
+    r"|\b(?:who|she|he|someone|somebody)(?:['’]s|\s+is|\s+of)\s+(?P<who>\d{1,3})\b(?!\s*(?:[%.,]\d|percent|months|days))",
+    re.IGNORECASE,
+)
+_BESIDE = r"(?:on|in|im|with|the|plan|tarif|tariff|forfait|type|en|con|avec|mit|of|a|an|el|le|la|der|die|das)"
 _THERE = re.compile(r"\b(?:with|has|having|mit|hat|avec|con)\b", re.IGNORECASE)
 _AND_THERE = re.compile(rf"(?:{_THERE.pattern}|\b(?:and|und|et|y)(?=\s+(?:an?|eine\w*|une?|una?)\b))", re.IGNORECASE)
 _NOT_THERE = re.compile(r"\b(?:without|no|ohne|kein\w*|sans|sin)\b", re.IGNORECASE)
@@ -59,6 +79,8 @@ def cells_in(asked: str, columns: Sequence[Mapping[str, Any]]) -> dict[str, str]
         name, kind = str(column.get("name")), column.get("kind")
         example, values = str(column.get("example")), column.get("values") or ()
         said = _measured(name, asked) if kind == "number" else _there(name, example, asked) or _one_of(values, asked)
+        if said is None and kind == "number" and name not in found:
+            said = _of_person_or_money(name, asked)
         if said is not None:
             found[name] = said
     return found
@@ -70,6 +92,14 @@ def _measured(name: str, asked: str) -> str | None:
         if called & _words(name) and (said := re.search(rf"([\d.]+)\s*(?:{unit})(?!\w)", asked, re.IGNORECASE)):
             return said.group(1)
     return None
+
+
+def _of_person_or_money(name: str, asked: str) -> str | None:
+    """The age of somebody, or an amount of money, where a column holds one."""
+    words = _words(name)
+    way = _AGED if words & {"age", "alter", "edad"} else _MONEY if words & _OF_MONEY else None
+    found = way.search(asked) if way else None
+    return next(filter(None, found.groups()), "").rstrip(".") or None if found else None
 
 
 def _there(name: str, example: str, asked: str) -> str | None:
@@ -86,9 +116,14 @@ def _there(name: str, example: str, asked: str) -> str | None:
 
 
 def _one_of(values: Sequence[str], asked: str) -> str | None:
-    """The only one of some values that is spoken; short ones are words of any sentence."""
+    """The only one of some values that is spoken; short ones, which are words of any sentence, behind a word of it."""
     said = [value for value in values if re.search(rf"(?<!\w){re.escape(value.strip())}(?!\w)", asked, re.IGNORECASE)]
-    return said[0] if len(said) == 1 and len(said[0].strip()) > 3 else None
+    if len(said) != 1:
+        return None
+    value = said[0].strip()
+    beside = rf"\b{_BESIDE}\s+[`\"“]?{re.escape(value)}(?!\w)"
+    plain = len(value) > 3 or (len(value) > 1 and re.search(beside, asked, re.IGNORECASE))
+    return said[0] if plain else None
 
 
 def _words(name: str) -> set[str]:

@@ -41,10 +41,29 @@ _TEST_SHARE = re.compile(
     rf"|\b(\d{{2}})\s*(?:[/:-]\s*(\d{{2}})\s+split\b|/\s*(\d{{2}})(?![\d/]))",
     re.IGNORECASE,
 )
+_PARTS = (
+    (0.5, "half|hälfte|moitié|mitad|一半"),
+    (1 / 3, "third|drittel|tiers|tercio|三分之一"),
+    (0.25, "quarter|viertel|quart|cuarto|四分之一"),
+    (0.2, "fifth|fünftel|cinquième|quinto|五分之一"),
+    (0.1, "tenth|zehntel|dixième|décimo|十分之一"),
+)
+_PART = rf"({'|'.join(words for _, words in _PARTS)})"
+_TEST_PART = re.compile(
+    rf"\b(?:test|check|evaluate|validate|prüf\w*|teste\w*)\s+(?:it |them )?(?:on|with|mit|auf|sur|con)"
+    rf" (?:(?:the|an?|other|another|second|remaining|last) )*{_PART}\b"
+    rf"|{_PART}(?:\s+(?:of|the|it|them|der|des|de|daten|rows|data|lines|zeilen|las?|les))*\s+"
+    r"(?:(?:for|as|als|für|zum|zur|pour|para|como|comme)\s+)(?:(?:the|an?|den|die|le|la|el)\s+)?"
+    r"(?:\w+ )?(?:test|prueba|prüf)\w*"
+    rf"|\b(?:hold|keep|put|set|leave)\w*\s+(?:(?:out|back|aside|an?|one|the|last)\s+)*{_PART}\b[^.;,]{{0,30}}?"
+    r"\b(?:out|back|aside|for (?:the )?test\w*)\b"
+    rf"|{_PART}[^，。]{{0,6}}?(?:用来|用作|作为?|做|当)[^，。]{{0,3}}测试",
+    re.IGNORECASE,
+)
 _SPLIT_BY = re.compile(
     r"\bsplit(?:ting)?\s+(?:(?:it|them|this|(?:the )?(?:data|rows|table|file|set))\s+)?(?:by|on|per|along|at)\s+"
     rf"(?:the\s+)?(?:column\s+)?(?:{QUOTE}|(\w+))"
-    r"|\b(?:separ\w+|divid\w+|trenn\w*|aufteil\w*|sépar\w+|découp\w+)\b[^.;,]{0,30}?\b(?:nach|por|par|selon|según)\s+"
+    r"|\b(?:separ\w+|divid\w+|trenn\w*|aufteil\w*|sépar\w+|découp\w+|coup\w+)\b[^.;,]{0,30}?\b(?:nach|por|par|selon|según)\s+"
     rf"(?:(?:der|die|dem|la|le|el)\s+)?(?:spalte\s+|colonne\s+|columna\s+)?(?:{QUOTE}|(\w+))"
     r"|按\s*`?(\w+?)`?\s*(?:列\s*)?(?:切分|划分|拆分|分割)"
     r"|\bsplit\b[^.;]{0,40}\b(random|shuffl)\w*|\b(random|shuffl)\w*[^.;,]{0,20}\bsplit"
@@ -62,7 +81,9 @@ _TOGETHER = (
 )
 _AS_TEXT = (
     r"\b(?:use|read|from|with|take) (?:just |only )?(?:the )?{0}(?: line| column| text| field)? (?:only|alone)\b"
-    r"|\bonly (?:the )?{0}(?: line| column| text| field)?\b"
+    r"|\b(?:only|just) (?:the )?{0}(?: line| column| text| field)?\b"
+    r"|\b(?:train\w*|lern\w*|learn\w*|fit) (?:(?:it|das|es|bitte|please|the model|a model|ein modell) )*(?:on|auf)"
+    r" (?:the |den |dem |die )?{0}\b"
     r"|\b(?:only|just|nur|uniquement|seulement|solo) (?:to )?(?:read|use|take|look at|learn from|lies|nimm|lis|lee|usa)"
     r" (?:(?:the|den|die|das|le|la|el) )?{0}\b|"
     r"\btext(?:s| column)?\s*(?:(?:is|are|stands?|lies?) in|is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
@@ -104,6 +125,9 @@ def weights_in(asked: str) -> dict[str, str]:
 
 def held_out_in(asked: str) -> float | None:
     """The share of the rows that is kept for the test: "hold out 30 %", "an 80/20 split"."""
+    if part := _TEST_PART.search(asked):
+        said = next(filter(None, part.groups())).lower()
+        return next(share for share, words in _PARTS if re.fullmatch(words, said))
     found = _TEST_SHARE.search(asked)
     if found is None:
         return None

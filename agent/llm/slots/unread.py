@@ -24,6 +24,8 @@ _NO_WISH = re.compile(
     r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
     r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b(?! (?:per|in (?:a|each)) leaf)"
     r"|\b[\d.,]+\s*(?:mio\.?|millionen|millions? d[e'’]|millones de|mill(?:ó|o)n de|万|百万)\s*\w+"
+    r"|\b(?:chapter|section|part|phase|sprint|room|team|milestone|question|exercise|task|ticket|issue|kapitel"
+    r"|chapitre|cap[ií]tulo)\s*#?\d+\b"
     r"|\b(?:only|just|about|roughly|maybe) [\d.]+ ?(?:%|percent) of (?:these|the|our|them|all)\b"
     r"|\b[\d.,]+\s*(?:->|→|=>|(?:to|auf|à|a)(?=\s+\d))"
     r"|\b(?:demo|meeting|stand-?up|call|presentation|review|deadline|lunch|flight|exam)\b[^,;.]{0,20}?\b(?:at|in|by)"
@@ -46,7 +48,8 @@ _VAGUE = re.compile(
 )
 _LEFT_OUT = re.compile(
     r"\b(?:left out|leave out|exclud(?:e|ed|ing)|ignor(?:e|ing|iere?n?)(?! the (?:other|second|first|old))|weglassen"
-    r"|(?:everything|all columns) (?:but|except)(?! (?:use|with|change|take|for)\b)|skip(?:ping)?)\b",
+    r"|(?:everything|all columns) (?:but|except)(?! (?:use|with|change|take|for)\b)|skip(?:ping)?)\b"
+    r"(?! (?:my|the|this|our|it['’]?s) (?:attached )?(?:script|program|code|file|attachment)\b)",
     re.IGNORECASE,
 )
 _WITHOUT = re.compile(
@@ -172,7 +175,7 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     yield from (said.group() for said in _PREPARED.finditer(words))
     if not settings_in(words) and "test_frac" not in arguments:
         yield from (said.group() for said in _VAGUE.finditer(words))
-    if not factors_in(words):
+    if not factors_in(words) and "test_frac" not in arguments:
         yield from (said.group() for said in _MULTIPLE.finditer(words))
     yield from (said.group() for said in _ASSIGNED.finditer(words) if said.group(2) not in given)
     yield from (said for said in MODEL.findall(words) if said not in given)

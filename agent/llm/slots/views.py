@@ -52,7 +52,7 @@ _RESULTS = (
         r"|ies) the most weight"
         r"|looks? at most)\b"
         r"|\bstützt\b|\bachtet (?:es|das modell)\b|\bs['’]appuie\b|\b(?:pèsent?|comptent|compte) le plus\b"
-        r"|\bzählen am meisten\b|\b(?:cuentan|influyen) más\b|\bse apoya\b|\bpesan más\b"
+        r"|\bzählen am meisten\b|\b(?:cuentan|influyen) más\b|\bse (?:apoya|fija)\b|\bpesan más\b"
         r"|\b(?:which|what|welche\w*|quel(?:le)?s|qu[ée]|cu[áa]les) (?:\w+ )?(?:features|columns|variables|inputs"
         r"|spalten"
         r"|merkmale|colonnes|columnas|características)\b(?!.*\b(?:missing|null|nan|have|has|are there|gibt)\b)"

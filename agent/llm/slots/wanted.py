@@ -66,7 +66,9 @@ _SUPPOSES = re.compile(
     r"|they|you (?:usually"
     r"|normally|generally|typically))\b|^\W*wie (?:würde|macht|geht|trainiert) man\b|^\W*comment (?:on|fait-on)\b"
     r"|^\W*¿?cómo se\b"
-    r"|\b(?:what if|i wonder|wondering (?:if|whether|why|how)|suppose|hypothetical\w*|in theory"
+    r"|\b(?:imagine (?:we|you|i|if)|if (?:we|i|you) had|had we|what if"
+    r"|i wonder|wondering (?:if|whether|why|how)|suppose|hypothetical\w*"
+    r"|in theory"
     r"|would it (?:help|make sense|be)"
     r"|(?:should|shall) (?:we|i)|(?:whether|if) (?:we|i|you|it) should"
     r"|maybe (?:we|i) (?:should|could)|(?:we|i)(?:['’]m| am| are|['’]re)? thinking (?:of|about)"
@@ -92,6 +94,12 @@ _ENDED = re.compile(
     r"|\b(?:arr[êe]te\w*|[ée]teins|coupe[rz]?|apaga\w*|det[ée]n\w*|quita\w*)\b|关闭|关掉|下线|停",
     re.IGNORECASE,
 )
+# Places that no model of ours goes to.
+_ELSEWHERE = re.compile(
+    r"\b(?:(?:app|play) ?store|web ?sites?|webseiten?|homepage|blog"
+    r"|production database|site web|p[áa]gina web)\b|官网|网站",
+    re.IGNORECASE,
+)
 # A question about a service that there is.
 _IS_IT = re.compile(
     r"\W*(?:is|are|was|does|did|has|what|which|who|when|why|how (?:many|often|much|long|fast)|ist|sind|läuft"
@@ -100,7 +108,7 @@ _IS_IT = re.compile(
     re.IGNORECASE,
 )
 _TO_SOMEBODY = re.compile(
-    rf"^\W*@(?!trainyard\b)(?!{FILE_NAME})[\w.-]+"
+    rf"^\W*(?:(?:hey|hi|hello|hallo|salut|hola|so|ok)\W+)?@(?!trainyard\b)(?!{FILE_NAME})[\w.-]+"
     r"|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b|it\b|the\b)\w+ (?:to|that|about|not)\b",
     re.IGNORECASE,
 )
@@ -114,7 +122,7 @@ def is_wished(asked: str) -> bool:
 
 def is_begun(asked: str) -> bool:
     """Whether a request that speaks of a model's service wants it, and not its end."""
-    return not (_ENDED.search(asked) or _IS_IT.match(asked))
+    return not (_ENDED.search(asked) or _IS_IT.match(asked) or _ELSEWHERE.search(asked))
 
 
 def is_to_somebody(asked: str) -> bool:
