@@ -27,7 +27,7 @@ from agent.llm.requests.asked import (
     started,
 )
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments, shown_as
-from agent.llm.requests.meant import SERIES, decided, newest_task, repeats, wanted
+from agent.llm.requests.meant import SERIES, changed_row, decided, newest_task, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.terms import explained
 from agent.llm.requests.trainings import again, look_first, plan, what_next
@@ -204,7 +204,8 @@ def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | Non
     text = None if asked.file else text_in(asked.words)
     series = newest_task(messages) == SERIES
     is_row = not (asked.file or text or series)  # “3 days” are a horizon there
-    row = cells_in(asked.words, report_of(messages).get("columns", ())) if is_row else {}
+    said = cells_in(asked.words, report_of(messages).get("columns", ())) if is_row else {}
+    row = (changed_row(asked, messages) if is_row else {}) or said
     unknown = [name for name in _needed(messages, run_id) if name not in row] if row else []
     row |= dict.fromkeys(unknown, "")
     rows = (row,) if row else ()

@@ -196,3 +196,27 @@ async def test_how_sure_an_answer_is_stands_in_the_results(words: str) -> None:
 async def test_minutes_of_a_pause_are_no_horizon() -> None:
     made = await reply(*FORECAST, user("pause it for 10 minutes"))
     assert all(call.name != "predict" for call in made.calls)
+
+
+@pytest.mark.parametrize(
+    ("words", "otherwise"),
+    [
+        ("and without a balcony?", {"balcony": "no"}),
+        ("what about 4 rooms?", {"rooms": "4"}),
+        ("und mit 100 Quadratmetern?", {"area_m2": "100"}),
+    ],
+)
+async def test_a_question_after_a_prediction_changes_its_row(words: str, otherwise: dict[str, str]) -> None:
+    row = {"area_m2": "80", "rooms": "3", "year_built": "", "district": "", "balcony": "yes"}
+    before = (
+        *TRAINED,
+        user("80 square metres, 3 rooms with a balcony"),
+        called("predict", "c3", rows=[row]),
+        answered({"text": "250,000"}, "c3"),
+        ModelMessage(Role.ASSISTANT, "250,000"),
+    )
+    (call,) = (await reply(*before, user(words))).calls
+    assert call.name == "predict"
+    assert json.loads(call.arguments)["rows"] == [row | otherwise]
+    again = await reply(*before, user("and train it again without the balcony"))
+    assert [call.name for call in again.calls] == ["start_training"]

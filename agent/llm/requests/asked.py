@@ -21,6 +21,7 @@ NEITHER, WITHOUT_IT = "something else", "go on without it"  # answers to questio
 NOT_READ, WHICH_TARGET, OF_WHICH = "I did not understand ", "Which column should I predict?", "Which run do you mean?"
 LEFT_OPEN = (NOT_READ, WHICH_TARGET, OF_WHICH)  # how the questions begin whose answer belongs to the request before
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
+_OF_A_MODEL = frozenset({"predict", "start_training", "clone_run"})
 _PROGRAMS = frozenset({"start_script", "clone_run"})
 _GOES_ON = frozenset({None, "train", "again", "clone_run", "predict", "yes", "no", "unclear", "later"})
 _STARTS = frozenset({"start_training", "start_script"})
@@ -164,6 +165,16 @@ def plan_of(messages: Sequence[ModelMessage], run: str | None) -> dict[str, Any]
     calls = (call for said in reversed(messages) for call in said.calls if call.name == "start_training")
     of_run = (as_object(call.arguments) for call in calls if answers.get(call.id) == run)
     return (next(of_run, None) if run else None) or last_plan(messages)
+
+
+def last_row(messages: Sequence[ModelMessage]) -> dict[str, str]:
+    """The row that was predicted last, as far as it was said; empty where no prediction of one is the newest call."""
+    calls = (call for said in reversed(messages) for call in reversed(said.calls) if call.name in _OF_A_MODEL)
+    made = next(calls, None)
+    rows: Sequence[dict[str, str]] = (
+        as_object(made.arguments).get("rows") or [] if made and made.name == "predict" else []
+    )
+    return {name: cell for name, cell in rows[0].items() if cell} if len(rows) == 1 else {}
 
 
 def program_settings(messages: Sequence[ModelMessage]) -> dict[str, Any]:

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from agent.domain.tasks import TASKS
 from agent.llm.intents import Decision, decide
 from agent.llm.places import Place, states_settings
-from agent.llm.requests.asked import Request, columns_of, last_plan, offered, plan_of, ran_program, report_of, started
+from agent.llm.requests.asked import (
+    Request,
+    columns_of,
+    last_plan,
+    last_row,
+    offered,
+    plan_of,
+    ran_program,
+    report_of,
+    started,
+)
 from agent.llm.slots.horizons import ahead_in
 from agent.llm.slots.limits import place_said, soon_in
 from agent.llm.slots.replacements import rewrites
@@ -129,7 +139,16 @@ def _asks_the_model(intent: str | None, asked: Request, messages: Sequence[Model
         return True
     if intent in (None, "inspect_dataset") and _shows_images(asked, messages):
         return True
+    if changed_row(asked, messages):
+        return True
     return intent in (None, "train", "again", "inspect_dataset") and _describes_a_row(asked, messages)
+
+
+def changed_row(asked: Request, messages: Sequence[ModelMessage]) -> dict[str, str]:
+    """The row that was predicted last with other cells: “and without a balcony?”. Empty where none is meant."""
+    said = cells_in(asked.words, report_of(messages).get("columns", ()))
+    before = last_row(messages) if said and _WHAT_IF.match(asked.words) and not asked.files else {}
+    return before | said if before and not (_TO_TRAIN.search(asked.words) or ONCE_MORE.search(asked.words)) else {}
 
 
 def _describes_a_row(asked: Request, messages: Sequence[ModelMessage]) -> bool:
