@@ -69,6 +69,11 @@ from agent.llm.slots.unread import unread
 from agent.llm.slots.wishes import WISHES
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 
+_THANKS = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|great|super|perfect|cool|awesome|nice|toll|parfait|genial)\W+)*(?:(?:many|muchas|mil|vielen"
+    r"|besten|grand) )?(?:thanks|thank you|thx|cheers|danke|merci|gracias)\b|\W*(?:谢谢|多谢|辛苦)",
+    re.IGNORECASE,
+)
 _APPROVES = re.compile(r"^\W*(?:approved?|yes|reject(?:ed)?)\b", re.IGNORECASE)
 _NO_SETTING = re.compile(r"There is no setting “([^”]+)”\.")
 _WITHOUT_IT = "So this is the plan without it."
@@ -171,6 +176,8 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
             return call(intent, **run_arguments(intent, words, run_id, messages, came=asked.file))
         case "cannot" if {"delete", "erase"} & set(concepts(masked(asked.words))):
             return say(TALK["delete"])
+        case None if _THANKS.match(messages[-1].text):
+            return say(TALK["thanks"])
         case talk:
             return say(TALK.get(talk or "") or NOT_UNDERSTOOD + examples(messages))
 

@@ -124,3 +124,19 @@ async def test_one_reading_alone_is_offered_and_an_act_is_not() -> None:
         assert not (await reply(*before, user(words))).calls
     (call,) = (await reply(user("train a model that predicts y w/o the x column", "a.csv"))).calls
     assert json.loads(call.arguments)["file"] == "a.csv"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["thanks a lot, that was quick", "vielen Dank, super gemacht", "谢谢，辛苦了", "merci, c'est parfait"],
+)
+async def test_thanks_are_answered_with_whatever_is_said_beside_them(words: str) -> None:
+    assert (await reply(user(words))).text == "You are welcome."
+
+
+async def test_thanks_before_a_request_hide_nothing_of_it() -> None:
+    for words in ("thanks! now train a model that predicts y", "next train a model", "nothing yet? then train a model"):
+        (call,) = (await reply(user(words, "a.csv"))).calls
+        assert call.name == "inspect_dataset"
+    for words in ("no, train nothing", "do not train a model yet", "never train it", "n'entraîne rien"):
+        assert not (await reply(user(words, "a.csv"))).calls

@@ -18,7 +18,8 @@ _WHAT = (
 _FORBIDDEN = re.compile(
     r"^\W*(?:hang on|hold on|(?:please )?wait|not so fast|not yet|warte|moment mal|attends|attendez|espera)\b"
     r"|^\W*(?:等等|等一下|先别|先不)|"
-    rf"\b(?:do(?:n['’]?t| not)|never|not|no need to|please not|rather not|ne|n['’]|no)\s*(?:\w+\s+)?{_DONE}{_WHAT}"
+    rf"\b(?:(?:do(?:n['’]?t| not)|never|not|no need to|please not|rather not|ne|no)\s+|n['’])(?:\w+\s+)?"
+    rf"{_DONE}{_WHAT}"
     rf"|\b(?:we|they|you|one)\s+(?:ca|wo|must|should)n['’]t\s+(?:\w+\s+)?{_DONE}\b"
     rf"|\b(?:we|they|you|one)\s+(?:cannot|can not|must not|should not|(?:are|am) not (?:allowed|going"
     rf"|supposed) to)\s+(?:\w+\s+)?{_DONE}\b"
