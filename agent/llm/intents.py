@@ -123,10 +123,6 @@ _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 # Of which the conversation says the one that is meant, or which both show the same picture.
 _ALIKE = ({"train", "predict"}, {"again", "clone_run"}, {"run_chart", "run_results"})
 PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
-# Tells that the same was wanted before, in vain.
-_ASKED_BEFORE = re.compile(
-    r"\W*(?:i|we)(?:['’]ve| have)? (?:already )?(?:asked|tried|told you|wanted|clicked|pressed|said)\b", re.IGNORECASE
-)
 # Asks whether somebody did what is done at once: how the run is says so.
 _WHETHER_DONE = re.compile(
     r"\W*(?:and |so |hm+,? |wait,? )*(?:did|has|have|was|is|who|what['’]?s?|which|hat|haben|wurde|wer"
@@ -302,7 +298,6 @@ def _act_at_the_end(asked: str) -> str | None:
     if (rather := _RATHER.match(asked)) and _act_in(rather["wish"]):
         return rather["wish"]
     *told, last = re.split(r"[.!;]\s+|,\s+(?=(?:so|please|then)\b)", asked.strip().rstrip(".!"))
-    told = [part for part in told if not _ASKED_BEFORE.match(part)] or ["so"] * bool(told)
     plainly = told and _NOT_TOLD.isdisjoint(concepts(masked(" ".join(told)))) and "?" not in asked
     return last if plainly and _act_in(last) in ACT else None
 
