@@ -1,11 +1,12 @@
 """The tier landlock: its broker, older kernels, and whole runs behind it."""
 
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,10 @@ from worker.sandbox import (
 CLEAN = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 
 
-def run_in(tier: str, code: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def run_in(tier: str, code: str, folder: Path, *, gpus: Sequence[int] = ()) -> "subprocess.CompletedProcess[str]":
     """Runs `code` as train.py in `folder`."""
     (folder / "train.py").write_text(code)
-    command = wrap(tier, [sys.executable, "train.py"], Walls(folder, env={**CLEAN, "HOME": str(folder)}))
+    command = wrap(tier, [sys.executable, "train.py"], Walls(folder, env={**CLEAN, "HOME": str(folder)}, gpus=gpus))
     with handed_over(command) as (full, files):
         return subprocess.run(
             full, env=dict(command.env or {}), cwd=folder, pass_fds=files, capture_output=True, text=True, timeout=200,
@@ -66,6 +67,65 @@ except OSError:
 """
         done = run_in("landlock", code, folder)
     assert done.stdout.split() == ["PermissionError"] * 5 + ["refused"], done.stdout + done.stderr
+
+
+@landlock_only
+def test_packets_go_where_streams_may(tmp_path: Path) -> None:
+    """CUDA makes a unix socket for packets; it reaches the run's own folder and nothing else, also by `sendto`."""
+    outside = tmp_path / "outside"
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(str(outside))
+        server.listen()
+        code = f"""
+import socket
+def made():
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+own, one = made(), made()
+own.bind("s")
+own.listen()
+one.connect("s")
+one.send(b"a packet")
+print(own.accept()[0].recv(100))
+for reach in (lambda: made().connect({str(outside)!r}), lambda: made().sendto(b"x", {str(outside)!r})):
+    try:
+        print("reached", reach())
+    except OSError as error:
+        print(error.errno)
+"""
+        done = run_in("landlock", code, folder)
+    assert done.stdout.splitlines() == ["b'a packet'", str(errno.EACCES), str(errno.ENOTCONN)], done.stderr
+
+
+NAMES = """
+import os, subprocess, sys, threading
+done = threading.Event()
+thread = threading.Thread(target=done.wait)
+thread.start()
+own, parent = f"/proc/self/task/{thread.native_id}/comm", f"/proc/{os.getppid()}/task/{os.getppid()}/comm"
+for path in (own, own.replace("self", str(os.getpid())), parent, "/proc/1/task/1/comm", "/proc/self/oom_score_adj",
+             "a-file", "/proc/self/task/1/comm"):
+    try:
+        with open(path, "w") as file:
+            file.write("500")
+        print(open(path).read().strip())
+    except OSError as error:
+        print(type(error).__name__)
+done.set()
+if len(sys.argv) < 2:
+    print(subprocess.run([sys.executable, "train.py", "child"], capture_output=True, text=True).stdout)
+"""
+
+
+@landlock_only
+@pytest.mark.parametrize("gpus", [(), (99,)])
+def test_with_a_gpu_a_process_names_its_own_threads_and_nothing_else(gpus: tuple[int, ...], tmp_path: Path) -> None:
+    """CUDA does so when it starts, in whatever process it is used, and does not start where it cannot."""
+    done = run_in("landlock", NAMES, tmp_path, gpus=gpus)
+    own = ["500", "500"] if gpus else ["PermissionError", "PermissionError"]
+    expected = [*own, *["PermissionError"] * 3, "500", "FileNotFoundError"]
+    assert done.stdout.split() == expected * 2, done.stderr
 
 
 @landlock_only

@@ -1,12 +1,14 @@
 """`python -I -S confine.py RULES -- ARGV…`: runs ARGV behind Landlock and a filter of system calls.
 
 RULES is JSON: `read`, `write`, `devices` (paths), `folder`, `seccomp` (the filter, base64), `newest` (version of
-Landlock), `signals` (calls that the filter stops beside `connect`, number to name), `network` (none, hub, open) and
-`egress` (the proxy's unix socket, for hub). Needs no rights, no user namespaces and no program of the system.
+Landlock), `signals` (calls that the filter stops beside `connect`, number to name), `listen`, `open` (numbers of calls
+that it stops too, where it does), `network` (none, hub, open) and `egress` (the proxy's unix socket, for hub). Needs no
+rights, no user namespaces and no program of the system.
 This process stays outside as the parent of ARGV, hands signals on (ARGV hears one to the whole group twice) and ends
 as it ends. It makes ARGV's connections in its place: the filter stops each `connect`, and only a unix socket of the
-run's own folders, or the way to the proxy, is connected here and put in place of the caller's socket. So no memory of
-the caller is trusted after it was read.
+run's own folders, or the way to the proxy, is connected here and put in place of the caller's socket. With a GPU it
+also opens the files in which a process names its own threads: CUDA does not start where it cannot (since driver 570),
+and no rule of Landlock names those of a process to come. So no memory of the caller is trusted after it was read.
 Does not know runs. Uses `worker.egress.forward`, standard library otherwise. Written by hand because no library for
 Landlock is in the lock; the numbers are those of linux/landlock.h, linux/seccomp.h and linux/prctl.h of Linux 6.12.
 """
@@ -18,6 +20,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -53,6 +56,8 @@ _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
 
 _NOTIF_RECV, _NOTIF_SEND, _NOTIF_VALID, _NOTIF_ADDFD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
 _CONTINUE, _SET_FD = 1, 1
+_PATH_BYTES = 64  # of a path that may be a thread's name
+_OF_A_THREAD = re.compile(rb"/proc/(self|[0-9]+)/task/([0-9]+)/comm\0")
 _ADDRESS_BYTES = 110  # of a unix socket, the longest that is answered
 _NO_SYMLINKS = 0x04 | 0x02
 
@@ -196,7 +201,7 @@ class Broker:
 
     def __init__(self, listener: int, rules: Mapping[str, Any], port: int, child: int) -> None:
         """`port` is the forwarder's, 0 without one; `child` is the first process behind the filter."""
-        self._child, self._listen = child, rules["listen"]
+        self._child, self._listen, self._open_call = child, rules["listen"], rules["open"]
         self._signals = {int(number): name for number, name in rules["signals"].items()}
         self._listener, self._port, self._open = listener, port, rules["network"] == "open"
         self._folders = tuple(os.path.realpath(path) for path in rules["write"])
@@ -216,19 +221,21 @@ class Broker:
     def _answer(self, asked: bytearray) -> None:
         mark, pid = struct.unpack_from("=QI", asked)
         number = struct.unpack_from("=i", asked, 16)[0]
-        failed = flags = 0
+        failed = flags = value = 0
         try:
             if number in self._signals:
                 self._check_receiver(self._signals[number], struct.unpack_from("=i", asked, 32)[0])
                 flags = _CONTINUE  # its arguments are numbers, which nobody can change any more
             elif number == self._listen:
                 self._listen_for(mark, pid, *struct.unpack_from("=Q", asked, 32))
+            elif number == self._open_call:
+                value, flags = self._opened(mark, pid, *struct.unpack_from("=QQ", asked, 40))
             else:
                 flags = self._connected(mark, pid, asked)
         except OSError as error:
             failed = error.errno or errno.EACCES
         with contextlib.suppress(OSError):  # the caller may be gone
-            fcntl.ioctl(self._listener, _NOTIF_SEND, bytearray(struct.pack("=QqiI", mark, 0, -failed, flags)), True)
+            fcntl.ioctl(self._listener, _NOTIF_SEND, bytearray(struct.pack("=QqiI", mark, value, -failed, flags)), True)
 
     def _check_receiver(self, call: str, receiver: int) -> None:
         """Signals go to the child and what is below it, or to the caller's own group. Raises: OSError."""
@@ -248,19 +255,39 @@ class Broker:
             pid = leader if leader != pid else int(lines.split("\nPPid:")[1].split()[0])
         raise OSError(errno.EPERM, "a process outside")
 
+    def _opened(self, mark: int, pid: int, address: int, how: int) -> tuple[int, int]:
+        """The name of a thread of the caller's own, opened as its newest file; else the call goes on as it is.
+
+        The number of that file, and the flags of the answer. What goes on is judged by Landlock. Raises: OSError.
+        """
+        path = self._memory(mark, pid, address, _PATH_BYTES)
+        named = _OF_A_THREAD.match(path)
+        leader = _leader(pid)
+        if named is None or named[1] not in (b"self", str(leader).encode()):
+            return 0, _CONTINUE
+        file = os.open(f"/proc/{leader}/task/{int(named[2])}/comm", how & os.O_ACCMODE | os.O_CLOEXEC)
+        try:
+            request = bytearray(struct.pack("=QIIII", mark, 0, file, 0, how & os.O_CLOEXEC))
+            return fcntl.ioctl(self._listener, _NOTIF_ADDFD, request, True), 0
+        finally:
+            os.close(file)
+
     def _listen_for(self, mark: int, pid: int, fd: int) -> None:
         """Let the caller's own socket listen, if it is a unix socket. Raises: OSError."""
-        leader = int(Path(f"/proc/{pid}/status").read_text().split("\nTgid:")[1].split()[0])
-        process = os.pidfd_open(leader)
+        with self._callers_socket(mark, pid, fd) as made:
+            if made.family != socket.AF_UNIX:
+                raise OSError(errno.EACCES, "it would be reachable from the network")
+            made.listen()
+
+    def _callers_socket(self, mark: int, pid: int, fd: int) -> socket.socket:
+        """A handle of the caller's own socket. Raises: OSError."""
+        process = os.pidfd_open(_leader(pid))
         try:
             fcntl.ioctl(self._listener, _NOTIF_VALID, struct.pack("=Q", mark))
             copy = _call(_LIBC.syscall(_PIDFD_GETFD, process, ctypes.c_int(fd & 0x7FFFFFFF), 0), "pidfd_getfd")
         finally:
             os.close(process)
-        with socket.socket(fileno=copy) as made:
-            if made.family != socket.AF_UNIX:
-                raise OSError(errno.EACCES, "it would be reachable from the network")
-            made.listen()
+        return socket.socket(fileno=copy)
 
     def _connected(self, mark: int, pid: int, asked: bytearray) -> int:
         """Makes the caller's connection; the flags of the answer. Raises: OSError."""
@@ -273,20 +300,27 @@ class Broker:
 
     def _address(self, mark: int, pid: int, address: int, length: int) -> tuple[int, bytes]:
         """Family and the bytes after it, from the caller's memory."""
+        data = self._memory(mark, pid, address, length)
+        if len(data) < 2:
+            raise OSError(errno.EINVAL, "no address")
+        return int.from_bytes(data[:2], sys.byteorder), data[2:]
+
+    def _memory(self, mark: int, pid: int, address: int, length: int) -> bytes:
+        """What lies there in the caller's memory, less where it ends. Raises: OSError."""
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123 - unbuffered, at an offset
             memory.seek(address)
             data = memory.read(length)
         fcntl.ioctl(self._listener, _NOTIF_VALID, struct.pack("=Q", mark))  # that pid was still the caller's
-        if len(data) < 2:
-            raise OSError(errno.EINVAL, "no address")
-        return int.from_bytes(data[:2], sys.byteorder), data[2:]
+        return data
 
     def _connect(self, mark: int, pid: int, fd: int, family: int, rest: bytes) -> None:
         """Connect a new socket to where the caller may go, and put it in place of its own."""
         if not str(Path(f"/proc/{pid}/fd/{fd}").readlink()).startswith("socket:"):
             raise OSError(errno.ENOTSOCK, "no socket")
         flags = int(Path(f"/proc/{pid}/fdinfo/{fd}").read_text().split("flags:")[1].split()[0], 8)
-        with socket.socket(family if family == socket.AF_UNIX else socket.AF_INET, socket.SOCK_STREAM) as made:
+        with self._callers_socket(mark, pid, fd) as theirs:
+            kind = theirs.type if family == socket.AF_UNIX else socket.SOCK_STREAM
+        with socket.socket(family if family == socket.AF_UNIX else socket.AF_INET, kind) as made:
             made.setblocking(False)
             if family == socket.AF_UNIX:
                 self._connect_unix(made, pid, rest)
@@ -315,6 +349,11 @@ class Broker:
             raise OSError(errno.ENETUNREACH, "another host")
         made.settimeout(5)
         made.connect(("127.0.0.1", self._port))
+
+
+def _leader(pid: int) -> int:
+    """The process that a thread belongs to."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("\nTgid:")[1].split()[0])
 
 
 def _opened_without_links(path: str) -> int:

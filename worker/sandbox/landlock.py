@@ -37,11 +37,12 @@ def command(argv: Sequence[str], walls: Walls, *, newest: int | None = None) -> 
     gpus = [*GPU_FILES, *(f"/dev/nvidia{minor}" for minor in minors)] if minors else []
     newest = confine.version() if newest is None else newest
     asks = newest < confine.SCOPE_FROM  # the kernel does not limit signals by itself
-    filter_ = seccomp.program(inet=_INET[walls.reach], ask_connect=True, ask_signals=asks)
+    filter_ = seccomp.program(inet=_INET[walls.reach], ask_connect=True, ask_signals=asks, ask_writing=bool(minors))
     rules = {
         "newest": newest,
         "listen": seccomp.listen_call(),
         "signals": seccomp.signal_calls() if asks else {},
+        "open": seccomp.open_call() if minors else None,
         "read": reading,
         "write": [str(walls.folder), *map(str, walls.writable), _SHM],
         "devices": [*_DEVICES, *gpus],

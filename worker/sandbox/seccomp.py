@@ -27,10 +27,10 @@ _ARCHS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
-_SOCK_STREAM, _SOCK_TYPE = 1, 0xF
+_SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 5, 0xF
 _IPPROTO_TCP, _NETLINK_ROUTE = 6, 0
 _MSG_FASTOPEN = 0x20000000
-_S_ISUID, _O_CREAT, _O_TMPFILE = 0o4000, 0o100, 0o20000000
+_S_ISUID, _O_CREAT, _O_TMPFILE, _O_WRITING = 0o4000, 0o100, 0o20000000, 0b11
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 # name: (x86_64, aarch64); None where the machine has no such call
@@ -143,12 +143,26 @@ def _known(machine: str) -> str:
     return machine
 
 
-def program(*, inet: Inet = "any", ask_connect: bool = False, ask_signals: bool = False, machine: str = "") -> bytes:
+def open_call(machine: str = "") -> int:
+    """The number of `openat`, which is asked for where it writes, if at all. Raises: Unavailable."""
+    column = list(_ARCHS).index(_known(machine))
+    return int(_MODES["openat"][column] or 0)
+
+
+def program(
+    *,
+    inet: Inet = "any",
+    ask_connect: bool = False,
+    ask_signals: bool = False,
+    ask_writing: bool = False,
+    machine: str = "",
+) -> bytes:
     """The filter as an array of `struct sock_filter`, eight bytes an instruction.
 
     `inet`: sockets of IPv4 and IPv6 of any kind, of plain TCP only, or none at all. `ask_connect`: `connect` is left to
-    the listener of the filter (SECCOMP_RET_USER_NOTIF), and unix sockets are streams only, so that no other call names
-    an address. `ask_signals`: so are the calls that send signals to others. `machine` is this one unless given.
+    the listener of the filter (SECCOMP_RET_USER_NOTIF), and unix sockets have to be connected, so that no other call
+    names an address. `ask_signals`: so are the calls that send signals to others. `ask_writing`: so is each `openat`
+    that opens for writing. `machine` is this one unless given.
 
     Raises:
         Unavailable: the filter is not known for this kind of machine.
@@ -176,8 +190,8 @@ def program(*, inet: Inet = "any", ask_connect: bool = False, ask_signals: bool 
         for name in _SIGNALS:
             code.jump(_EQUAL, numbers[name], yes="ask")
         code.jump(_EQUAL, numbers["pidfd_send_signal"], yes="deny")  # its receiver is an open file of the caller
-    _look_at_modes(code, column)
-    _look_at_arguments(code, numbers, inet=inet, unix_streams_only=ask_connect)
+    _look_at_modes(code, column, ask_writing=ask_writing)
+    _look_at_arguments(code, numbers, inet=inet, connected_only=ask_connect)
     code.put(_RETURN, _ALLOW)
     code.label("deny")
     code.put(_RETURN, _ERRNO | errno.EPERM)
@@ -188,21 +202,25 @@ def program(*, inet: Inet = "any", ask_connect: bool = False, ask_signals: bool 
     return code.assembled()
 
 
-def _look_at_modes(code: "_Assembler", column: int) -> None:
+def _look_at_modes(code: "_Assembler", column: int, *, ask_writing: bool) -> None:
     for name, (*pair, argument) in _MODES.items():
         number = pair[column]
         if number is not None:
             code.block(name, number)
             if name in ("open", "openat"):  # otherwise they take no mode, and anything may stand in its place
                 code.put(_LOAD, _argument(argument - 1))
-                code.jump(_ANY_BIT, _O_CREAT | _O_TMPFILE, no="allow")
+                code.jump(_ANY_BIT, _O_CREAT | _O_TMPFILE, no=f"opened-{name}")
             code.put(_LOAD, _argument(argument))
             code.jump(_ANY_BIT, _S_ISUID, yes="deny")
+            code.label(f"opened-{name}")
+            if name == "openat" and ask_writing:
+                code.put(_LOAD, _argument(argument - 1))
+                code.jump(_ANY_BIT, _O_WRITING, yes="ask")
             code.jump_to("allow")
             code.label(f"end-{name}")
 
 
-def _look_at_arguments(code: "_Assembler", numbers: dict[str, int], *, inet: Inet, unix_streams_only: bool) -> None:
+def _look_at_arguments(code: "_Assembler", numbers: dict[str, int], *, inet: Inet, connected_only: bool) -> None:
     """The calls that are denied only with some arguments. Each block begins and ends with the call's number loaded."""
     code.block("clone", numbers["clone"])
     code.put(_LOAD, _argument(0))
@@ -231,11 +249,11 @@ def _look_at_arguments(code: "_Assembler", numbers: dict[str, int], *, inet: Ine
             code.label(f"end-{name}")
 
     code.jump(_EQUAL, numbers["socket"], no="allow")
-    _look_at_socket(code, inet=inet, unix_streams_only=unix_streams_only)
+    _look_at_socket(code, inet=inet, connected_only=connected_only)
     code.label("allow")
 
 
-def _look_at_socket(code: "_Assembler", *, inet: Inet, unix_streams_only: bool) -> None:
+def _look_at_socket(code: "_Assembler", *, inet: Inet, connected_only: bool) -> None:
     code.put(_LOAD, _argument(0))
     code.jump(_EQUAL, _AF_UNIX, yes="unix")
     code.jump(_EQUAL, _AF_INET, yes="inet")
@@ -244,10 +262,11 @@ def _look_at_socket(code: "_Assembler", *, inet: Inet, unix_streams_only: bool) 
     code.put(_LOAD, _argument(2))
     code.jump(_EQUAL, _NETLINK_ROUTE, yes="allow", no="deny")  # how libc and gloo learn the interfaces
     code.label("unix")
-    if unix_streams_only:
+    if connected_only:
         code.put(_LOAD, _argument(1))
         code.put(_AND, _SOCK_TYPE)
-        code.jump(_EQUAL, _SOCK_STREAM, no="deny")
+        code.jump(_EQUAL, _SOCK_STREAM, yes="allow")
+        code.jump(_EQUAL, _SOCK_SEQPACKET, no="deny")  # without one no program can use CUDA
     code.jump_to("allow")
     code.label("inet")
     if inet == "off":
