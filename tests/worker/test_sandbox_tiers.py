@@ -33,6 +33,7 @@ from worker.sandbox import (
 from worker.sandbox import probes as probe_script
 from worker.sandbox.tiers import why_not
 from worker.supervisor.child import Child
+from worker.supervisor.steps import basic_environment
 
 ESCAPES = [probe.__name__ for probe in probe_script.ESCAPES]
 NEEDS = [need.__name__ for need in probe_script.NEEDS]
@@ -68,6 +69,17 @@ def test_a_tier_stops_every_probe(results: Mapping[str, Mapping[str, str]], tier
         assert gaps_of(tier)
     else:
         assert results[tier][probe] == ""
+
+
+@EACH_TIER
+def test_a_step_has_a_user_name_though_no_account_is_known(tier: str, tmp_path: Path) -> None:
+    code = "import getpass\nprint(getpass.getuser())"
+    (tmp_path / "train.py").write_text(code)
+    command = wrap(tier, [sys.executable, "train.py"], Walls(tmp_path, env=basic_environment(tmp_path)))
+    with handed_over(command) as (full, files):
+        done = subprocess.run(full, env=dict(command.env or {}), cwd=tmp_path, pass_fds=files, capture_output=True,
+                              text=True, timeout=200, check=False)  # fmt: skip
+    assert done.stdout == "trainyard\n", done.stderr
 
 
 @EACH_TIER

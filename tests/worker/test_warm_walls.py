@@ -67,7 +67,7 @@ def chroot_out():
 def secrets_in_environ():
     names = {entry.split(b"=")[0].decode() for path in glob.glob("/proc/[0-9]*/environ")
              for entry in open(path, "rb").read().split(b"\\0") if entry}
-    allowed = {"PATH", "LANG", "HOME", "PWD", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PYTHONDONTWRITEBYTECODE",
+    allowed = {"PATH", "LANG", "HOME", "USER", "PWD", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PYTHONDONTWRITEBYTECODE",
                "HF_HUB_OFFLINE", "PYTORCH_NVML_BASED_CUDA_CHECK", "LC_CTYPE", "GLIBC_TUNABLES", "JE_ARROW_MALLOC_CONF",
                "LOKY_MAX_CPU_COUNT", "HF_HUB_DISABLE_PROGRESS_BARS"}
     return f"environments hold {names - allowed}" if names - allowed else ""

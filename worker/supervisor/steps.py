@@ -181,6 +181,7 @@ def basic_environment(folder: Path) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "HOME": str(folder),
+        "USER": "trainyard",  # no account is known inside, and `getpass.getuser` fails without a name
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # SIGABRT and crashes print where each thread stands
         "PYTHONDONTWRITEBYTECODE": "1",
