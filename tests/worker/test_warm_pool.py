@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -222,3 +223,30 @@ def test_the_environment_state_follows_packages(tmp_path: Path, monkeypatch: pyt
     assert sets.environment_state() == before
     (tmp_path / "a-1.dist-info").rename(tmp_path / "a-2.dist-info")
     assert sets.environment_state() != before
+
+
+def test_a_library_that_asks_for_gpus_as_it_loads_touches_neither_cuda_nor_nvml(tmp_path: Path) -> None:
+    """A fork could not use CUDA after that; afterwards torch answers, also where a library took the question along."""
+    (tmp_path / "asks.py").write_text(
+        "import torch\nfrom torch.cuda import is_available as taken\n"
+        "seen = [torch.cuda.device_count(), torch.cuda.is_available()]\n"
+    )
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+import torch
+from worker.warm import preload
+own = [torch.cuda.device_count, torch.cuda.is_available, torch.cuda.get_device_capability]
+calls = []
+def refused(*_):
+    calls.append("asked")
+    return 0
+torch._C._cuda_getDeviceCount = torch.cuda._device_count_nvml = refused
+preload.SETS["asking"] = ("torch", "asks")
+print(preload.load("asking"), sys.modules["asks"].seen, preload.is_fit(), calls)
+print(own == [torch.cuda.device_count, torch.cuda.is_available, torch.cuda.get_device_capability])
+print(sys.modules["asks"].taken() is own[1]())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    there = len([path for path in Path("/dev").glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()])
+    assert done.stdout.splitlines() == [f"[] [{there}, {there > 0}]  []", "True", "True"], done.stderr
