@@ -7,7 +7,7 @@ PEERS := .venv-bench
 # Compiled files are kept whatever the environment says: each process that is started would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo chat up intents test test-faults test-builds mutation soak check lint types format bench test-peers gallery pictures clean
+.PHONY: help setup demo chat up intents test test-faults test-builds mutation soak check lint types format bench test-gpu test-peers gallery pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ bench: $(READY) $(PEERS)/.ready  ## measure against peers, print a table, write 
 test-peers: $(READY)  ## tests against programs of others that need node
 	cd tests/peers && npm ci --silent --ignore-scripts
 	$(BIN)/pytest -m peers tests/peers
+
+test-gpu: $(READY)  ## what only a host with a CUDA device shows
+	$(BIN)/pytest -m gpu tests/gpu -s
 
 test-faults: $(READY)  ## every fault of the matrix, every variant, many examples (tens of minutes)
 	$(BIN)/pytest -n 2 --dist loadfile tests/faults -m "faults or not faults"

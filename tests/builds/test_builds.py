@@ -6,98 +6,43 @@ trains on further splits, and their mean has to. Further data of a task type, wh
 paused.
 """
 
-import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
-from rich.console import Console
 
-from agent.domain.content import Content
 from agent.domain.runs import ENDED, Run, RunState, Scorecard
 from agent.domain.tasks import TASKS, metric_label
-from bot.app import App
-from bot.console.adapter import ConsoleAdapter
-from bot.console.plain import PlainScreen
-from bot.ending import end_all_of
-from bot.settings import Settings
 from examples.task_data import EXAMPLES, FURTHER, Example
+from tests.person import Person
 from tests.recipes.folders import make_run
 
 pytestmark = [pytest.mark.builds, pytest.mark.timeout(900)]
-HANG_S = 600.0
 BUILDS = {task: (task, example) for task, example in EXAMPLES.items()} | FURTHER
-
-
-class Person:
-    """Somebody at a terminal."""
-
-    def __init__(self, app: App, adapter: ConsoleAdapter) -> None:
-        self.app, self._adapter, self._since = app, adapter, 0
-
-    async def says(self, line: str) -> None:
-        self._since = len(self._adapter.shown)
-        await self._adapter.say(line)
-
-    async def sees(self, seen: Callable[[Content], bool], what: str) -> Content:
-        try:
-            return await self._adapter.until(seen, limit_s=HANG_S, since=self._since)
-        except TimeoutError:
-            texts = [content.card.title if content.card else content.text for content in self._adapter.shown[-8:]]
-            pytest.fail(f"no {what}; the last messages: {texts}")
-
-    async def card(self, kind: str, begins: str = "") -> Content:
-        return await self.sees(
-            lambda content: (
-                content.card is not None and content.card.kind == kind and content.card.title.startswith(begins)
-            ),
-            kind,
-        )
-
-    async def until(self, true: Callable[[Run], bool]) -> Run:
-        """The newest run, once that is true of it."""
-        async with asyncio.timeout(HANG_S):
-            while True:
-                for run in await self.app.brain.stores.runs.recent(1):
-                    if true(run):
-                        return run
-                await asyncio.sleep(0.02)
-
-
-@pytest_asyncio.fixture
-async def person(tmp_path: Path) -> AsyncIterator[Person]:
-    home = tmp_path / "home"
-    settings = Settings(home=home, redis_url="", database_url="", models="", card_pace_s=0.5, _env_file=None)  # type: ignore[call-arg]
-    adapter = ConsoleAdapter(
-        thread_id="builds", person="you", files=home / "files", read=False, screen=PlainScreen(Console(quiet=True))
-    )
-    try:
-        async with App(settings, [adapter], worker=True) as app:
-            async with asyncio.timeout(60):
-                while not await app.engines.hosts():
-                    await asyncio.sleep(0.1)
-            yield Person(app, adapter)
-    finally:
-        end_all_of(home)
 
 
 @pytest.mark.parametrize("build", list(BUILDS))
 async def test_from_a_sentence_to_a_measured_model(build: str, person: Person, tmp_path: Path) -> None:
+    await built(build, person, tmp_path, pause=build in EXAMPLES)
+
+
+async def built(build: str, person: Person, tmp_path: Path, *, pause: bool) -> None:
+    """Train it as a person does, judge the score, and ask the model; `pause`: paused and resumed in the middle."""
     task, example = BUILDS[build]
     file = example.write(tmp_path)
     await person.says(example.request.replace(" @", f" {example.lasts} @").format(file=file))
     await person.card("approval")
     begun = time.monotonic()
     await person.says("approve")
-    paused = await _paused_and_resumed(person) if build in EXAMPLES else None
+    paused = await _paused_and_resumed(person) if pause else None
     run = await person.until(lambda run: run.state in ENDED)
     assert run.state is RunState.SUCCEEDED, run.outcome
     await person.card("result")
     seconds = time.monotonic() - begun
     assert run.spec.task == task
+    there = sum(len(host.gpus) for host in await person.app.engines.hosts())
+    assert run.spec.gpus == int(TASKS[task].uses_gpu and there > 0)
     outcome = run.outcome
     assert outcome is not None
     assert outcome.scorecard is not None

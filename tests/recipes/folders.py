@@ -71,6 +71,17 @@ class RunFolder:
         """Prepare within this process, which is quicker; the exit code."""
         return prepare(["--run-dir", str(self.dir), "--sealed-dir", str(self.sealed)])
 
+    def evaluate(self) -> None:
+        """Measure in a process of its own."""
+        code = (
+            "import sys, pathlib; from tests.recipes.folders import RunFolder\n"
+            "sys.exit(RunFolder(*map(pathlib.Path, sys.argv[1:])).evaluate_here())"
+        )
+        subprocess.run(
+            [sys.executable, "-c", code, str(self.dir), str(self.sealed)], cwd=REPO, check=True, timeout=LIMIT_S,
+            env={**os.environ, "TRAINYARD_RUN_DIR": str(self.dir)},
+        )  # fmt: skip
+
     def evaluate_here(self) -> int:
         """Measure as a host does: in a clean folder, with copies of what the evaluation may read."""
         host = folders.RunFolder(self.dir, self.sealed)
