@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression
 
 from agent.llm.features import BUCKETS, TABLE, WEIGHTS, features, masked
-from agent.llm.slots import glossary, names, numbers
+from agent.llm.slots import glossary, names, numbers, replacing
 from agent.llm.slots.numbers import in_figures
 
 FILLED, FOLDS, STRENGTH, SEED = 4, 5, 30.0, 7
@@ -58,7 +58,7 @@ def table() -> list[Sentence]:
 def digest() -> str:
     """What the weights were made of: the table, how sentences are read, and how they are fitted."""
     here = Path(__file__)
-    readers = (Path(str(module.__file__)) for module in (glossary, names, numbers))
+    readers = (Path(str(module.__file__)) for module in (glossary, names, numbers, replacing))
     sources = (TABLE, _TALK, here, here.with_name("features.py"), here.with_name("words.tsv"), *readers)
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from agent.llm.slots.replacing import Replacements
+
 _QUOTED = r"[“\"].*[”\"]|`[^`]*`"
 _HAN = r"[\u3400-\u9fff]"
 _BETWEEN_SCRIPTS = re.compile(rf"(?<={_HAN})(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?={_HAN})")
@@ -236,7 +238,7 @@ _SAYS = (  # English, and how it is said elsewhere; the first line that fits a p
         r"|sur)\s+(?=gpu-?\d|[a-z]+-\d)",
     ),
 )
-_ELSEWHERE = tuple((re.compile(pattern, re.IGNORECASE), english) for english, pattern in _SAYS)
+_REPLACED = Replacements((pattern, english) for english, pattern in _SAYS)
 
 
 def in_english(asked: str, *, keep: Sequence[str] = ()) -> str:
@@ -254,9 +256,7 @@ def _parts(asked: str, keep: Sequence[str]) -> Iterator[str]:
 def _translated(part: str) -> str:
     part = _HAN_NUMBER.sub(_figures, part)
     part = _BETWEEN_SCRIPTS.sub(" ", part)
-    for pattern, english in _ELSEWHERE:
-        part = pattern.sub(english, part)
-    return _BETWEEN_SCRIPTS.sub(" ", part)
+    return _BETWEEN_SCRIPTS.sub(" ", _REPLACED(part))
 
 
 def _figures(number: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from agent.llm.slots.glossary import in_english
+from agent.llm.slots.replacing import Replacements
 
 _QUOTED = r"[“\"«].*?[”\"»]|`[^`]*`|(?<!\S)--?[A-Za-z][\w-]*[= ]\S+"
 _COUNTS = {
@@ -255,10 +256,7 @@ _ELSEWHERE = (  # English, and how it is said elsewhere or otherwise
     ("on ", r"\bonto\s+(?:host\s+)?(?=[a-z][\w.-]*\d)"),
     (" log scale ", r"\b(?:on |in |with )?(?:an? |the )?log(?:arithmic)?[- ](?:y[- ]?)?(?:ax[ie]s|y)\b"),
 )
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), english) for english, pattern in _ELSEWHERE
-)
-_HALF_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), english) for pattern, english in _HALVES)
+_REPLACED = Replacements([*_HALVES, *((pattern, english) for english, pattern in _ELSEWHERE)])
 
 
 def with_amounts(words: str, *, keep: Sequence[str] = ()) -> str:
@@ -270,9 +268,7 @@ def with_amounts(words: str, *, keep: Sequence[str] = ()) -> str:
 
 @lru_cache(maxsize=1_000)  # several readers ask for the same sentence
 def _plainly(part: str) -> str:
-    for pattern, english in (*_HALF_PATTERNS, *_PATTERNS):
-        part = pattern.sub(english, part)
-    part = re.sub(r"(?<=\S) {2,}", " ", in_english(part))
+    part = re.sub(r"(?<=\S) {2,}", " ", in_english(_REPLACED(part)))
     part = _AND_A_HALF.sub(_with_half, part)
     part = _COUNTED.sub(lambda word: str(_WORD_OF[_word(word.group())]), part)
     return re.sub(r"(?<=\S) {2,}", " ", _BOTH.sub(_in_hours, part))
