@@ -417,6 +417,11 @@ class Post:
     whisper: Whisper | None
     urgent: bool
 
+    @staticmethod
+    def new(key: str, thread: Thread, content: Content) -> "Post":
+        """An urgent message as it has just been stored for the first time."""
+        return Post(0, key, thread, content, 1, 0, PostState.NEW, None, None, urgent=True)
+
 
 class Outbox(Protocol):
     """Messages to show, each under a key of its own."""

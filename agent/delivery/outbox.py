@@ -8,7 +8,7 @@ sent again. Owns retries of outgoing messages; adapters do not retry.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.delivery.reduced import reductions
@@ -90,11 +90,11 @@ class OutboxDelivery:
         post = await self._outbox.get(key)
         return post.content if post else None
 
-    def wake(self, thread_key: str) -> None:
-        """Have the sender of a thread look for something to deliver."""
+    def wake(self, thread_key: str, *, known: Sequence[Post] = ()) -> None:
+        """Have the sender of a thread look for something to deliver. Where none is at work, all is in `known`."""
         if thread_key not in self._senders:
             news = asyncio.Event()
-            task = asyncio.create_task(self._deliver(thread_key, news), name=f"courier {thread_key}")
+            task = asyncio.create_task(self._deliver(thread_key, news, known), name=f"courier {thread_key}")
             self._senders[thread_key] = task, news
         self._senders[thread_key][1].set()
 
@@ -116,7 +116,7 @@ class OutboxDelivery:
         finally:
             live.let_go()
             self._growing.discard(key)
-            self.wake(thread.key)
+            self.wake(thread.key, known=live.left)
 
     async def idle(self) -> None:
         """Wait until every sender has delivered what it can deliver now."""
@@ -130,20 +130,20 @@ class OutboxDelivery:
             courier.cancel()
         await asyncio.gather(*couriers, return_exceptions=True)
 
-    async def _deliver(self, thread_key: str, news: asyncio.Event) -> None:
+    async def _deliver(self, thread_key: str, news: asyncio.Event, known: Sequence[Post]) -> None:
         """One thread's sender. Nothing waits between its last look at `news` and its end, so no news gets lost."""
         try:
-            await self._deliver_all(thread_key, news)
+            await self._deliver_all(thread_key, news, known)
         finally:
             del self._senders[thread_key]
 
-    async def _deliver_all(self, thread_key: str, news: asyncio.Event) -> None:
+    async def _deliver_all(self, thread_key: str, news: asyncio.Event, known: Sequence[Post]) -> None:
         wait_s = FIRST_WAIT_S
         while news.is_set():
             news.clear()
             later_s: float | None
             try:
-                later_s = await self._deliver_due(thread_key)
+                later_s = await self._deliver_due(known or await self._outbox.due(thread_key))
             except TransientError as error:
                 later_s, wait_s = wait_s, min(wait_s * 2, LONGEST_WAIT_S)
                 log.warning("delivery delayed", extra={"address": thread_key, "wait_s": later_s, "cause": str(error)})
@@ -152,17 +152,18 @@ class OutboxDelivery:
                 log.exception("delivery broke and is tried again", extra={"address": thread_key, "wait_s": later_s})
             else:
                 wait_s = FIRST_WAIT_S
+            known = ()
             if later_s is not None:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(later_s):
                         await news.wait()
                 news.set()
 
-    async def _deliver_due(self, thread_key: str) -> float | None:
+    async def _deliver_due(self, posts: Sequence[Post]) -> float | None:
         """Show what can be shown now; how long to wait for the rest, if there is any."""
         waits_s, turn_s, kept = [], 0.0, False
         now_s = _now_s()  # of this look: what becomes due during it must not pass what waits before it
-        for post in await self._outbox.due(thread_key):
+        for post in posts:
             adapter = self._adapters.get(post.thread.platform)
             if adapter is None or post.key in self._growing:
                 continue  # the next bot that has this adapter delivers it; a `LiveReply` shows it
@@ -318,6 +319,7 @@ class LiveReply:
         self._given_up = False
         self._noting: asyncio.Task[None] | None = None
         self._writing = False
+        self.left: Sequence[Post] = ()  # what the sender has to show, where that is known
 
     async def append(self, text: str) -> None:
         """Show more words; failures of the platform are left to the delivery of the finished answer."""
@@ -337,8 +339,10 @@ class LiveReply:
             log.warning("a growing answer could not be shown", extra={"key": self.key, "cause": str(error)})
 
     async def finish(self, content: Content, version: int) -> None:
-        """Show the stored last form and close the stream; on failure the sender shows it."""
+        """Show the stored last form and close the stream; on failure the sender shows it, and where nothing grew."""
         if self._stream is None:
+            if version == 1:  # nobody has tried to show it
+                self.left = (Post.new(self.key, self._thread, content),)
             return
         try:
             await self._noted()

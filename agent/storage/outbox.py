@@ -31,7 +31,10 @@ _NOTHING = wire.encode(Content()).decode()
 def put_post(
     connection: Connection, key: str, thread: Thread, content: Content, *, whisper: Whisper | None, urgent: bool
 ) -> int:
-    """Make `content` what should be shown under `key`, inside the caller's transaction; its version."""
+    """Make `content` what should be shown under `key`, inside the caller's transaction; its version.
+
+    That is 1 where the key is new; an answer that was begun is known.
+    """
     text = wire.encode(content).decode()
     row = connection.execute(_STORED, {"of": key}).one_or_none()
     now = datetime.now(UTC)
@@ -54,7 +57,7 @@ def put_post(
         return 1
     if row.content == text:
         return int(row.version)
-    version = int(row.version) + 1
+    version = max(1, int(row.version)) + 1
     values = {"content": text, "version": version, "urgent": int(urgent), "updated_at": now}
     if row.state == PostState.DEAD:  # what could not be shown was the old content
         values["state"] = PostState.SENT if row.ref else PostState.NEW

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from agent.domain.errors import AppError, NotAllowed, NotFound, RateLimited, Una
 from agent.domain.inbound import Thread
 from agent.ports import MessageRef, Whisper
 from agent.storage import sql_stores
-from agent.stores import Outbox
+from agent.stores import Outbox, Post, PostState
 from tests.agent.databases import sqlite
 from tests.fakes import FakeAdapter, FakeClock
 
@@ -105,6 +105,72 @@ async def test_only_what_was_begun_as_a_growing_answer_is_looked_for_as_one(
     await put(delivery, "answer", "whole")
     await shown(adapter, "step 1", "whole")
     assert asked == [("card", False), ("answer", True)]
+
+
+async def answer(delivery: OutboxDelivery, outbox: Outbox, text: str) -> None:
+    """An answer that came at once and did not grow."""
+    async with delivery.open("answer", THREAD) as live:
+        content = Content(text=text)
+        version = await outbox.put("answer", THREAD, content, whisper=None, urgent=True)
+        await live.finish(content, version)
+
+
+async def test_an_answer_that_came_at_once_is_posted_without_a_look_at_what_waits(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    due = outbox.due
+
+    async def counted(thread_key: str) -> Sequence[Post]:
+        looks.append(len(adapter.tried))
+        return await due(thread_key)
+
+    monkeypatch.setattr(outbox, "due", counted)
+    await answer(delivery, outbox, "hello")
+    await delivery.idle()
+    assert (adapter.tried, looks) == ([("post", "hello")], [])
+    stored = await outbox.get("answer")
+    assert stored is not None
+    assert (stored.shown, stored.state) == (1, PostState.SENT)
+
+
+async def test_an_answer_that_came_at_once_and_could_not_be_posted_is_looked_for_and_posted(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox
+) -> None:
+    adapter.trouble = lambda _kind, _text: Unavailable("The answer was lost.") if len(adapter.tried) == 1 else None
+    await answer(delivery, outbox, "hello")
+    await shown(adapter, "hello")
+    await delivery.idle()
+    assert adapter.tried == [("post", "hello")] * 2
+
+
+async def test_an_answer_that_came_at_once_waits_behind_what_is_being_delivered(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox
+) -> None:
+    adapter.trouble = lambda _kind, text: (
+        RateLimited("Slowly.", retry_after_s=0.05) if text == "card" and len(adapter.tried) == 1 else None
+    )
+    await put(delivery, "card", "card")
+    await answer(delivery, outbox, "hello")
+    await shown(adapter, "card", "hello")
+    await delivery.idle()
+    assert adapter.texts() == ["card", "hello"]
+
+
+async def test_an_answer_that_began_to_grow_before_a_restart_is_looked_for(
+    delivery: OutboxDelivery, adapter: ChatAdapter, outbox: Outbox
+) -> None:
+    await outbox.begin("answer", THREAD)
+    asked: list[bool] = []
+
+    async def find(thread: Thread, *, key: str, growing: bool = False) -> MessageRef | None:
+        asked.append(growing)
+        return None
+
+    adapter.find = find  # type: ignore[method-assign]
+    await answer(delivery, outbox, "hello")
+    await shown(adapter, "hello")
+    assert asked == [True]
 
 
 async def test_what_a_bot_posted_before_it_was_ended_is_not_posted_again_by_the_next(
