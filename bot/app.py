@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import fcntl
+import itertools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ LOCK = "bot.lock"
 ADAPTER = "adapter "  # begins the names of the tasks that end when a platform's connection ends by itself
 RESTART_S = (1.0, 30.0)
 CANCELS = 3
+EXPIRES_EVERY = 5  # ticks; what people did not answer in hours is closed some seconds later
 CANCEL_S = 3.0
 OWN_WORKER_S = 60.0  # for its self-test and its libraries, on a slow machine
 
@@ -266,9 +268,10 @@ class App:
         await self.pool.start()
 
     async def _tick_forever(self) -> None:
-        while True:
+        for number in itertools.count():
             await self.brain.service.tick()
-            await self.brain.router.expire()
+            if number % EXPIRES_EVERY == 0:
+                await self.brain.router.expire()
             self.children.revive()
             os.utime(self.settings.home / LOCK)  # see `last_alive`
             await asyncio.sleep(self.settings.tick_s)

@@ -22,7 +22,7 @@ _STREAMS = f"{PREFIX}ev:"
 _ACKED = f"{PREFIX}acked"
 _GROUP = "bot"
 _COUNT = 200
-_BLOCK_MS = 500
+_BLOCK_MS = 1000
 _DISCOVER_S = 1.0
 # Up to the first gap only: a host sends again what lies behind it (`worker.reporting.delivery`).
 _RAISE_WITHOUT_GAPS = """
