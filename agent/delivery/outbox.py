@@ -94,7 +94,7 @@ class OutboxDelivery:
         """Have the sender of a thread look for something to deliver. Where none is at work, all is in `known`."""
         if thread_key not in self._senders:
             news = asyncio.Event()
-            task = asyncio.create_task(self._deliver(thread_key, news, known), name=f"courier {thread_key}")
+            task = asyncio.create_task(self._deliver(thread_key, news, known), name=f"sender {thread_key}")
             self._senders[thread_key] = task, news
         self._senders[thread_key][1].set()
 
@@ -125,10 +125,10 @@ class OutboxDelivery:
 
     async def close(self) -> None:
         """Stop delivering; what is left is delivered after the next start."""
-        couriers = [task for task, _ in self._senders.values()]
-        for courier in couriers:
-            courier.cancel()
-        await asyncio.gather(*couriers, return_exceptions=True)
+        senders = [task for task, _ in self._senders.values()]
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
 
     async def _deliver(self, thread_key: str, news: asyncio.Event, known: Sequence[Post]) -> None:
         """One thread's sender. Nothing waits between its last look at `news` and its end, so no news gets lost."""
