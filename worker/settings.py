@@ -96,6 +96,12 @@ class Settings(BaseSettings):
         return {f"TRAINYARD_{name.upper()}": str(value) for name, value in fields.items()}
 
 
+def libraries() -> dict[str, str]:
+    """Where libraries lie beside the usual places, as an environment: in some containers the GPU's driver does."""
+    path = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": path} if path else {}
+
+
 def remap_sigterm() -> None:
     """Make SIGTERM end the Celery worker by soft shutdown. Celery reads this once, when it is imported."""
     os.environ["REMAP_SIGTERM"] = "SIGQUIT"

@@ -319,9 +319,7 @@ async def test_a_message_that_breaks_the_adapter_holds_up_no_other(
         await harness.until(lambda: harness.adapter.texts() == ["fine"])
 
 
-async def test_a_sender_outlives_the_absence_of_its_database(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_sender_outlives_the_absence_of_its_database(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.delivery.outbox.FIRST_WAIT_S", 0.001)
     async with harness.open() as brain:
         due = brain.stores.outbox.due

@@ -8,7 +8,9 @@ import pytest
 from agent.domain.events import Logged, Measured
 from agent.domain.orders import StopOrder
 from agent.domain.runs import ExitClass, RunState
-from tests.worker.conftest import Yard, eventually
+from tests.worker.conftest import Yard, eventually, opened
+from worker.launches.spawning import supervisor_environment
+from worker.settings import Settings
 
 PLAIN = """
 import os, pathlib, sys
@@ -40,6 +42,26 @@ async def test_a_program_that_knows_nothing_of_trainyard_succeeds(yard: Yard) ->
     assert outcome.artifact.files == ("model.txt",)
     assert (yard.folder("r-own000").path / "config.json").read_text() == '{"theirs": 1}'
     yard.gone("r-own000")
+
+
+def test_where_libraries_lie_reaches_a_program_and_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some containers have the GPU's driver in a folder that this alone names."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
+    monkeypatch.setenv("LD_PRELOAD_OF_OURS", "no")
+    program = "import os\nprint({name: text for name, text in os.environ.items() if name.startswith('LD_')})"
+    with opened(tmp_path / "yard") as place:
+        place.launch_here(place.own("r-own006", {"train.py": program}))
+        assert place.outcome("r-own006").state is RunState.SUCCEEDED
+        assert lines(place, "r-own006") == ["{'LD_LIBRARY_PATH': '/usr/local/nvidia/lib64'}"]
+
+
+def test_a_supervisor_finds_bubblewrap_where_the_worker_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bwrap").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = supervisor_environment(Settings(home=tmp_path), tier="bwrap")["PATH"]
+    assert path == f"/usr/local/bin:/usr/bin:/bin:{tmp_path}"
 
 
 async def test_without_artifacts_what_it_wrote_beside_itself_is_kept(yard: Yard) -> None:

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from worker.folders import RunFolder, connect_to
-from worker.settings import Settings
+from worker.settings import Settings, libraries
 from worker.warm.pool import Program
 from worker.warm.sets import environment_state, read_ready
 
@@ -29,10 +30,13 @@ log = logging.getLogger(__name__)
 
 def supervisor_environment(settings: Settings, *, tier: str) -> dict[str, str]:
     """The environment of every supervisor of this host. `tier` is what passed the self-test."""
+    program = shutil.which("bwrap")  # whose folder may be another one
+    folders = ["/usr/local/bin", "/usr/bin", "/bin", *([str(Path(program).parent)] if program else [])]
     return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": ":".join(dict.fromkeys(folders)),
         "LANG": "C.UTF-8",
         "HOME": "/",
+        **libraries(),
         **settings.model_copy(update={"tier": tier}).environment(),
     }
 

@@ -14,6 +14,7 @@ from agent.domain.runs import JobKind, Script
 from agent.domain.tasks import TASKS
 from worker.folders import RunFolder
 from worker.sandbox import Command, Walls, wrap
+from worker.settings import libraries
 from worker.supervisor.installing import ENVIRONMENT, INSTALL
 
 # What the supervisor owns inside the run's folder: a step may read it and never change it.
@@ -156,7 +157,7 @@ def command_for(
 
 
 def environment(folder: Path, order: LaunchOrder) -> dict[str, str]:
-    """A clean environment: nothing of the worker's own gets in.
+    """A clean environment: nothing of the worker's own gets in, but where libraries lie.
 
     GPUs are those of the order by uuid. Where it names none they are the first `gpus` of the host, none for 0.
     """
@@ -178,6 +179,7 @@ def environment(folder: Path, order: LaunchOrder) -> dict[str, str]:
 def basic_environment(folder: Path) -> dict[str, str]:
     """What any script of ours needs."""
     return {
+        **libraries(),
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
         "HOME": str(folder),
