@@ -23,6 +23,7 @@ _ACKED = f"{PREFIX}acked"
 _GROUP = "bot"
 _COUNT = 200
 _BLOCK_MS = 1000
+_AWAY_S = 0.5  # until Redis is tried again
 _DISCOVER_S = 1.0
 # Up to the first gap only: a host sends again what lies behind it (`worker.reporting.delivery`).
 _RAISE_WITHOUT_GAPS = """
@@ -164,7 +165,7 @@ class RedisFeed:
         self._away = True
         self._streams.clear()
         self._discovered_at = float("-inf")
-        await asyncio.sleep(_BLOCK_MS / 1000)
+        await asyncio.sleep(_AWAY_S)
 
 
 def _by_stream(answer: Any) -> list[tuple[str, list[Any]]]:
