@@ -124,7 +124,7 @@ def _devices_without_cuda() -> Iterator[None]:
     loading = True
 
     def asking(name: str) -> Callable[..., Any]:  # what a library took for itself asks CUDA as soon as it may
-        return lambda *asked: (answers if loading else by_cuda)[name](*asked)
+        return lambda *asked, **named: (answers if loading else by_cuda)[name](*asked, **named)
 
     vars(torch.cuda).update({name: asking(name) for name in answers})
     try:
@@ -146,7 +146,7 @@ def _capability(device: Any = None) -> tuple[int, int]:
     """
     number = getattr(device, "idx", getattr(device, "index", device)) or 0
     command = [sys.executable, "-I", "-c", _ASK_NVML, str(number)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ASK_LIMIT_S, env={})
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ASK_LIMIT_S)
     major, minor = said.stdout.split()
     return int(major), int(minor)
 
