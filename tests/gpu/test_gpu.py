@@ -260,9 +260,9 @@ def test_qlora_on_a_base_of_four_bits(method: str, tmp_path: Path) -> None:
     names = ("prompt", "chosen", "rejected") if method == "dpo" else ("prompt", "chosen")
     text = "".join(json.dumps({name: row[name] for name in names}) + "\n" for row in rows)
     run = make_run(tmp_path, text, "chosen", recipe="llm_finetuning", text_column="prompt", settings=settings)
-    assert run.prepare_here() == 0
+    run.prepare()
     run.train()
-    run.evaluate()  # here it would keep the GPU until the end of the tests, and no run of ours would be let near it
+    run.evaluate()
     card = run.json("scorecard.json")
     assert {"model", "baselines"} <= card.keys()
     assert [row["values"]["loss"] for row in run.metrics() if "loss" in row["values"]]
@@ -279,7 +279,7 @@ def test_a_batch_that_does_not_fit_is_added_up_from_parts(gpu: GpuInfo, tmp_path
     settings = {"epochs": 1, "batch_size": 512, "max_tokens": 512, "hidden_size": 512, "layers": 8, "heads": 8}
     run = make_run(tmp_path, texts_csv(1200), "library", recipe="text_classification", settings=settings)
     (run.dir / "train.py").write_text(LITTLE_MEMORY.format(part=3 * 1024 * MIB / gpu.memory_bytes))
-    assert run.prepare_here() == 0
+    run.prepare()
     assert "did not fit into memory" in run.train()
     assert run.metrics()
 

@@ -71,14 +71,21 @@ class RunFolder:
         """Prepare within this process, which is quicker; the exit code."""
         return prepare(["--run-dir", str(self.dir), "--sealed-dir", str(self.sealed)])
 
+    def prepare(self) -> None:
+        """Prepare in a process of its own."""
+        self._elsewhere("prepare_here")
+
     def evaluate(self) -> None:
         """Measure in a process of its own."""
+        self._elsewhere("evaluate_here")
+
+    def _elsewhere(self, step: str) -> None:
         code = (
             "import sys, pathlib; from tests.recipes.folders import RunFolder\n"
-            "sys.exit(RunFolder(*map(pathlib.Path, sys.argv[1:])).evaluate_here())"
+            "sys.exit(getattr(RunFolder(*map(pathlib.Path, sys.argv[2:])), sys.argv[1])())"
         )
         subprocess.run(
-            [sys.executable, "-c", code, str(self.dir), str(self.sealed)], cwd=REPO, check=True, timeout=LIMIT_S,
+            [sys.executable, "-c", code, step, str(self.dir), str(self.sealed)], cwd=REPO, check=True, timeout=LIMIT_S,
             env={**os.environ, "TRAINYARD_RUN_DIR": str(self.dir)},
         )  # fmt: skip
 
