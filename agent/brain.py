@@ -305,11 +305,12 @@ def _router(around: Surroundings, services: _Services, dispatcher: Dispatcher) -
         ToolCalls(stores.conversations, dispatcher, approvals, services.questions, delivery),
         delivery,
         services.compactor,
-        FactsInWords(stores.facts, clock) if options.charged else None,
+        FactsInWords(stores.facts, clock),
         services.bills,
         services.budgets,
         limits=options.limits,
         answer_s=options.answer_s,
+        charged=options.charged,
     )
     return InboxRouter(
         stores,

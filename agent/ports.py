@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from agent.domain.charts import ChartSpec
 from agent.domain.content import Choice, Content
@@ -32,7 +32,7 @@ from agent.domain.orders import (
     StopOrder,
 )
 from agent.domain.pictures import PictureSpec
-from agent.domain.runs import RunSpec
+from agent.domain.runs import RunSpec, RunState
 
 
 class Clock(Protocol):
@@ -329,6 +329,13 @@ class AttachedFile:
         return holds_program(self.name, self.program)
 
 
+class RunNow(NamedTuple):
+    """A run of the thread, and where it stands now."""
+
+    id: str
+    state: RunState
+
+
 @dataclass(frozen=True, slots=True)
 class ModelMessage:
     """One entry of a conversation. `text` is what was said and nothing else; facts about it are fields.
@@ -340,7 +347,8 @@ class ModelMessage:
     and wrote for that, `window` the most that it can (0: not known), `cost_usd` what that cost.
     `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
     of its whole text where that was longer, `whole` that text on its way to the store. `id` is the number of its row.
-    `facts`, of the last message that a model reads, are what is so now; they are never stored.
+    `facts`, of the last message that a model reads, are what is so now, and `runs` those of its thread, the newest
+    first; they are never stored.
     """
 
     role: Role
@@ -361,6 +369,7 @@ class ModelMessage:
     cost_usd: float = 0.0
     note: str = ""
     facts: str = ""
+    runs: tuple[RunNow, ...] = ()
     whole: str = ""
     cut_chars: int = 0
     id: int = field(default=0, compare=False)

@@ -2,15 +2,23 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import one_line
 from agent.domain.policy import may_read
 from agent.domain.runs import Run
-from agent.ports import Clock
+from agent.ports import Clock, RunNow
 from agent.stores import ThreadFacts, Turn
 
 MOST_FILES, MOST_RUNS = 30, 8
+
+
+class Facts(NamedTuple):
+    """The facts in sentences, for language models, and the runs among them, for the rules."""
+
+    words: str
+    runs: tuple[RunNow, ...]
 
 
 class FactsInWords:
@@ -21,20 +29,17 @@ class FactsInWords:
         self._store = store
         self._clock = clock
 
-    async def read(self, turn: Turn, files: Sequence[DatasetRef]) -> str:
-        """The facts in sentences; what people chose as a name stands in quotes."""
+    async def read(self, turn: Turn, files: Sequence[DatasetRef]) -> Facts:
+        """The facts; what people chose as a name stands in quotes."""
         now = await self._store.now(turn.session_id, turn.thread, most_runs=MOST_RUNS)
         lines = [f"It is {self._clock.now():%A, %Y-%m-%d %H:%M} UTC."]
         if files:
             lines.append(f"Files in this thread, newest first: {_quoted(file.name for file in files[:MOST_FILES])}.")
-        lines += [
-            _run_words(run)
-            for run, home in now.runs
-            if may_read(turn.person, here=turn.thread, home=home, workspace=False)
-        ]
+        runs = [run for run, home in now.runs if may_read(turn.person, here=turn.thread, home=home, workspace=False)]
+        lines += map(_run_words, runs)
         lines += [f"Approval {approval.id} of {approval.tool} waits for people." for approval in now.approvals]
         lines += [f"This question waits: {_quoted([of.text])}." for of in now.questions]
-        return " ".join(lines)
+        return Facts(" ".join(lines), tuple(RunNow(run.id, run.state) for run in runs))
 
 
 def _run_words(run: Run) -> str:

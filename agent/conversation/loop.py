@@ -52,16 +52,17 @@ class TurnLoop:
         calls: ToolCalls,
         delivery: OutboxDelivery,
         compactor: Compactor,
-        facts: FactsInWords | None,
+        facts: FactsInWords,
         bills: Bills,
         budgets: BudgetService,
         *,
         limits: TurnLimits,
         answer_s: float,
+        charged: bool,
     ) -> None:
         """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer.
 
-        Rules, which read no `facts`, need none.
+        Where no language model is `charged` for, the facts are read for what speaks of a run alone.
         """
         self._conversations = conversations
         self._model_of = model_of
@@ -74,6 +75,7 @@ class TurnLoop:
         self._budgets = budgets
         self._limits = limits
         self._answer_s = answer_s
+        self._charged = charged
 
     async def run(self, turn: Turn, context: Context, control: TurnControl) -> None:
         """Go on with a turn until its answer, an approval that waits, or a limit."""
@@ -170,8 +172,10 @@ class TurnLoop:
     async def _messages(self, turn: Turn, talk: Conversation) -> list[ModelMessage]:
         """What the model reads: the system's word, the conversation, and with its last message what is so now."""
         *before, last = read_by_model(talk, window=self._compactor.window(talk))
-        facts = await self._facts.read(turn, talk.files) if self._facts else ""
-        return [ModelMessage(Role.SYSTEM, SYSTEM), *before, replace(last, facts=facts)]
+        if self._charged or _names_run((*before, last)):
+            facts = await self._facts.read(turn, talk.files)
+            last = replace(last, facts=facts.words, runs=facts.runs)
+        return [ModelMessage(Role.SYSTEM, SYSTEM), *before, last]
 
     async def _ask(self, turn: Turn, talk: Conversation, live: LiveReply, control: TurnControl) -> ModelReply:
         """The model's whole reply; what was paid for in vain is stored. Raises as `_read` does."""
@@ -191,7 +195,7 @@ class TurnLoop:
             _CutOffError: somebody ended it, or it took too long.
         """
         said, reply, until_s = "", None, _now_s() + self._answer_s
-        pieces = aiter(model.stream(messages, self._dispatcher.schemas(runs=_names_run(messages))))
+        pieces = aiter(model.stream(messages, self._dispatcher.schemas(runs=_names_run(messages[1:]))))
         try:
             while (piece := await control.wait(anext(pieces, None), until_s=until_s)) is not None:
                 if isinstance(piece, ModelReply):
@@ -222,8 +226,8 @@ def _led_by_model(turn: Sequence[ModelMessage]) -> bool:
 
 
 def _names_run(messages: Sequence[ModelMessage]) -> bool:
-    """Whether a run's id stands in what a model reads, beside the system's word."""
-    return any(RUN_ID.search(said.text) or RUN_ID.search(said.facts) for said in messages[1:])
+    """Whether a run's id stands in what is said or so now."""
+    return any(RUN_ID.search(said.text) or RUN_ID.search(said.facts) for said in messages)
 
 
 def _now_s() -> float:

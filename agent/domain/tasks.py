@@ -370,7 +370,9 @@ TASKS: Final[dict[str, Task]] = {
                 "clustering",
                 CLUSTERED,
                 r"agr[uú]pa\w*|cluster(?:e|n)|segmentier\w*|(?:en|in|dans|auf) \d+ (?:groups|segments)"
-                r"|\w*segmentierung|\w*segmente|customer segments|segmentation|segmentaci[oó]n|聚类|聚一下类|分群|分组"
+                r"|\w*segmentierung|\w*segmente|customer segments|segments? des?|segmentos? de"
+                r"|segmentation|segmentaci[oó]n"
+                r"|聚类|聚一下类|分[个几成一下]*[群组]"
                 r"|分[成为]",
             ),
         ),

@@ -13,7 +13,7 @@ def act_asked(words: str) -> ActAsked | None:
         tool = decide(words).intent
         if tool is None:
             return None
-        wish = wish_to_act(words)
+        wish = wish_to_act(words, tool)
         return ActAsked(tool, run_to_act_on(wish) or "", priority_in(wish) if tool == "set_priority" else "")
     except AppError:
         return None

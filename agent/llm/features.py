@@ -47,6 +47,11 @@ _MASKS = (
     ("xcol", rf"\b(?!{_SAID}\b)[a-z]\w*(?=\s*=\s*[^\s=])"),
     ("xnum", r"[-+]?(?<![a-z_])\d[\d.,]*(?:e-?\d+)?[k%]?(?![a-z_])"),
 )
+# The Spanish preposition, where the same word is no order to stop.
+_FOR = re.compile(
+    r"(?<=[a-z0-9] )(?<!favor )(?<!ya )(?<!vale )(?<!ok )(?<! y )(?<!ahora )(?<!que )para"
+    r"(?= (?:la|el|los|las|un|una|que|manana|hoy|mi|nuestr[oa]|esto|eso)\b)"
+)
 MASKED = frozenset(mask for mask, _ in _MASKS)
 
 
@@ -95,7 +100,7 @@ def plain(words: str) -> str:
 @lru_cache(_KEPT)
 def masked(words: str, columns: tuple[str, ...] = ()) -> str:
     """A sentence whose names and values stand as what they are; `columns` are those of the data at hand."""
-    said = plain(words)
+    said = _FOR.sub("por", plain(words))
     for mask, pattern in _patterns():
         said = pattern.sub(f" {mask} ", said)
     for column in sorted(columns, key=len, reverse=True):

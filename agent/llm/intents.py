@@ -15,7 +15,7 @@ from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, fo
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.wanted import is_begun, is_to_somebody, is_wished
+from agent.llm.slots.wanted import ABLE, is_begun, is_to_somebody, is_wished
 from agent.llm.things import is_of_another_thing
 
 # Done at once too, with what is said beside the words that name them.
@@ -59,9 +59,11 @@ _ACTS = (
     ("retry_run", rf"{ASKED}(?:(?:retry|restart){_IT}|try\W+{RUN}\W+again\W*$)"),
     (
         "set_priority",
-        rf"{ASKED}(?:(?:{RUN}|this|mine)\W+(?:can|could|may) wait\b|let (?:the )?(?:others?|rest)\b.{{0,20}}\bfirst\b)"
+        rf"{ASKED}(?:(?:{RUN}|this|mine)\W+(?:can|could|may) wait\b(?:\s(?:until|till|for)\b[^.,;!?]*)?"
+        rf"|let (?:the )?(?:others?|rest)\b.{{0,20}}\bfirst\b)"
         r"|^\W*(?:(?:it|this|that)\W+)?(?:(?:is|it['’]s)\W+)?(?:not|isn['’]t) (?:\w+ )?urgent\b"
         r"(?=.*\b(?:priority|first)\b)"
+        rf"|{ASKED}(?:bump|set|put|move|raise|change|lower|push)\W+{RUN}\W+(?:up |down )?to (?:high|low|normal)\b"
         rf"|{ASKED}(?:(?:de-?)?prioriti[sz]e"
         r"|(?:give|set|make|put|move|raise|lower|increase|reduce|decrease|drop|bump)\b(?=.*\bpriority\b))\b",
     ),
@@ -88,14 +90,21 @@ _VERBS = {
     "retry_run": {"retry", "again"},
     "set_priority": {"prio"},
 }
-# Verbs of other acts, beside which it is unclear what is wanted; “force it to stop” is one.
+# Verbs beside which a thing is wished for all the same: “force it to stop”, “pick it up again”.
+_SAME_AS = {
+    "kill_run": frozenset({"stop"}),
+    "retry_run": frozenset({"resume"}),
+    "pause_run": frozenset({"resume"}),
+}
+# Verbs of other acts, beside which it is unclear what is wanted.
 _OTHERWISE = {
-    one: set.union(*_VERBS.values()) - verbs - {"again"} - ({"stop"} if one == "kill_run" else set())
+    one: set.union(*_VERBS.values()) - verbs - {"again"} - _SAME_AS.get(one, frozenset())
     for one, verbs in _VERBS.items()
 }
 _TO_LEARN = frozenset({"train", "again", "target", "predict"})
 _OF_SOMETHING_ELSE = frozenset({"chart", "conversation"})
 _TRIES = re.compile(r"\b(?:try|tries|versuch\w*|r[ée]?essa\w+|intent\w*)\b|试", re.IGNORECASE)
+_OR = re.compile(r"\b(?:or|oder|ou|o)\b|还是|或", re.IGNORECASE)
 _ANY_VERB = frozenset.union(*map(frozenset, _VERBS.values())) - {"again"}
 _CLAUSES = re.compile(r"[,.;:!?…](?:\s+|$)|[，。；！？]|\s[-–—]+\s|\s(?=(?:so|but|because)\s)")
 _NO_GAIN = re.compile(
@@ -113,15 +122,30 @@ _FORBIDS = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why
 # What a sentence before an act must not speak of.
 _NOT_TOLD = frozenset({"not", "nope", "if", "later", "said", *(word for words in _VERBS.values() for word in words)})
 _TOLD_IF = frozenset({"if", "later", "said"})
+_DEADLINE = re.compile(
+    r"\b(?:needs?|present\w*|demo|due|deadline|meeting|board|review|release|launch|besoin|brauch\w*|präsentier\w*"
+    r"|abgabe|besoin|client\w*|kunde\w*|necesit\w*|hace falta|reuni[óo]n|entrega\w*|rendu"
+    r"|es para|c['’]est pour|ist für|is for)\b"
+    r"|要用|要交|要看|演示|汇报|截止",
+    re.IGNORECASE,
+)
+_ONLY_THEN = re.compile(
+    r"\W*(?:but|only|from|as of|starting|not before|erst|ab|aber|nur|seulement|à partir|dès|mais|solo|desde|pero)\b"
+    r"|从|但",
+    re.IGNORECASE,
+)
 _FORBIDDEN = re.compile(NOT_DONE, re.IGNORECASE)
 _RATHER = re.compile(
     rf"{NOT_DONE}[^,;.!?]*?(?:[,;.!]\s*|\s+(?=but|just|rather))(?:(?:but|just|only|rather|instead"
     rf"|please)\W+)*(?P<wish>.+?)(?:\W+instead)?\W*$",
     re.IGNORECASE | re.DOTALL,
 )
+_NO_WISHES = frozenset({"none", "cannot", "thanks"})
 _TALK = frozenset({"none", "yes", "no", "thanks", "help", "cannot"})
 # Of which the conversation says the one that is meant, or which both show the same picture.
-_ALIKE = ({"train", "predict"}, {"again", "clone_run"}, {"run_chart", "run_results"})
+_ALIKE = (
+    {"train", "predict"}, {"again", "clone_run"}, {"run_chart", "run_results"}, {"predict", "predict_as_job"}
+)  # fmt: skip
 PLANNED = frozenset({"train", "again", "clone_run", "serve_model", "evaluate_model", "predict_as_job"})
 # Asks whether somebody did what is done at once: how the run is says so.
 _WHETHER_DONE = re.compile(
@@ -156,11 +180,6 @@ _POLITE = re.compile(
 )
 
 
-_ABLE = re.compile(
-    r"\b(?:can|could|would|will|may|please|kannst|könn\w*|peux|pouv\w+|pourr\w+|puede\w*|podr\w+|bitte|wie wär)\b"
-    r"|吗|能|可以",
-    re.IGNORECASE,
-)
 _HOW = re.compile(
     r"\W*(?:how (?:do|does|can|would|to)|wie (?:kann|setzt|macht)|comment|cómo)\b|怎么|如何", re.IGNORECASE
 )
@@ -227,18 +246,37 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if place.has_runs and _WHETHER_DONE.match(asked) and best.intent in ACT | {"none"} and spoken & _DONE_WITH_IT:
         return Decision("list_queue" if best.intent == "set_priority" else "run_status")
     if best.intent in ACT:
-        return _acting(best, asked, found)
+        return _acting(best, asked, found, place)
     if _is_doubtful(best.intent, spoken, asked):
         return _between(found)
     if best.intent in {"train", "again"} and "serve" in spoken and spoken.isdisjoint(_TO_LEARN):
         return Decision(None, ("serve_model", best.intent))
     if _is_only_told(best.intent, asked):
         return Decision(None)
+    return _as_sure(found, asked, place)
+
+
+def _as_sure(found: list[Reading], asked: str, place: Place) -> Decision:
+    """The best reading where it is sure enough, what one clause amid talk wishes for, or a question."""
+    best = found[0]
     alike = {best.intent, found[1].intent} in _ALIKE
     sure = best.chance + (found[1].chance if alike else 0.0)
-    if sure >= (SURE_AT_ONCE if best.intent in _AT_ONCE else SURE):
-        return Decision(None if best.intent == "none" else best.intent)
-    return _between(found)
+    if sure >= (SURE_AT_ONCE if best.intent in _AT_ONCE else SURE) and best.intent not in _NO_WISHES:
+        return Decision(best.intent)
+    if (amid := _amid_talk(asked, place)) is not None:
+        return _acting(amid, asked, found, place) if amid.intent in ACT else Decision(amid.intent)
+    return Decision(None if best.intent == "none" else best.intent) if sure >= SURE else _between(found)
+
+
+def _amid_talk(asked: str, place: Place) -> Reading | None:
+    """What the only clause wishes for that is no talk: “NER model please, it may use the hub”."""
+    clauses = [clause for clause in _CLAUSES.split(asked) if re.search(r"\w", clause)]
+    read = [in_place(readings(masked(clause, place.columns)), place, clause)[0] for clause in clauses]
+    wishes = [one for one in read if one.intent not in _TALK | _AT_ONCE and one.chance >= SURER]
+    others = {one.intent for one in read} - {one.intent for one in wishes}
+    if len({one.intent for one in wishes}) != 1 or not others <= _NO_WISHES:
+        return None
+    return None if _is_only_told(wishes[0].intent, asked) else wishes[0]
 
 
 def _nothing_or_a_look(asked: str, place: Place) -> Decision | None:
@@ -263,7 +301,7 @@ def _is_only_told(intent: str, asked: str) -> bool:
     """Whether a thing that changes something is spoken of and not wished for."""
     if intent in PLANNED and not (is_wished(asked) and (intent != "serve_model" or is_begun(asked))):
         return True
-    asks = intent in _OF_THE_TALK | {"undo_turn"} and asked.rstrip().endswith(("?", "？")) and not _ABLE.search(asked)
+    asks = intent in _OF_THE_TALK | {"undo_turn"} and asked.rstrip().endswith(("?", "？")) and not ABLE.search(asked)
     asks = asks or (intent in _AT_ONCE and bool(_HOW.match(asked)))
     return asks or (intent in _AT_ONCE and bool(_ONLY_TOLD.match(asked)))
 
@@ -272,13 +310,16 @@ def _checked(act: str, wish: str, place: Place) -> Decision:
     """What the grammar read, unless the words around it say otherwise."""
     if act in PLANNED and not is_wished(wish):
         return Decision(None)
-    return Decision("unclear" if act in ACT and _refused(wish, place.columns) else act)
+    if act == "resume_run" and place.has_ended_badly:
+        act = "retry_run"
+    told = wish if act == "set_priority" else wish_in(wish)
+    return Decision("unclear" if act in ACT and (_NO_WISH.search(told) or _refused(wish, place.columns)) else act)
 
 
 def _refused(asked: str, columns: tuple[str, ...]) -> bool:
     """Whether words that begin like a request to act are none all the same."""
     wish = readings(masked(re.split(r"[.!?;]\s", asked, maxsplit=1)[0], columns))[0]
-    return bool(_NO_WISH.search(asked)) or (wish.intent in {"none", "no", "train"} and wish.chance > VETO)
+    return wish.intent in {"none", "no", "train"} and wish.chance > VETO
 
 
 def _act_in(asked: str) -> str | None:
@@ -288,9 +329,11 @@ def _act_in(asked: str) -> str | None:
     return None
 
 
-def wish_to_act(asked: str) -> str:
-    """The part of a request that asks for an act: all of it, or the sentence behind what is only told."""
-    return _act_at_the_end(in_figures(asked)) or asked
+def wish_to_act(asked: str, act: str) -> str:
+    """The part of a request that asks for an act: all of it, or the clause beside what is only told."""
+    if act == "set_priority":  # how soon may stand in another clause
+        return asked
+    return _act_at_the_end(in_figures(asked)) or _wishing_part(asked, act)
 
 
 def _act_at_the_end(asked: str) -> str | None:
@@ -302,10 +345,12 @@ def _act_at_the_end(asked: str) -> str | None:
     return last if plainly and _act_in(last) in ACT else None
 
 
-def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
+def _acting(best: Reading, asked: str, found: list[Reading], place: Place) -> Decision:
     """Whether to act on what was not said in the words of the grammar."""
+    if place.states and not place.fits(best.intent):
+        return _between(found)  # “ich gebe das so weiter” resumes nothing that has ended
     asked = for_now(asked) if best.intent in {"pause_run", "set_priority"} else asked
-    asked = _wishing_clause(_wishing_part(asked), best.intent)
+    asked = _wishing_clause(_wishing_part(asked, best.intent), best.intent)
     if _NO_WISH.search(asked):
         return Decision(None)
     said = _POLITE.sub(" ", masked(wish_in(asked)))
@@ -313,8 +358,11 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     if spoken & _FORBIDS:
         waits = spoken & _VERBS[best.intent] and spoken & {"if", "later"}
         return Decision("later" if waits else None)
-    wish = readings(masked(wish_in(asked)))[0]
+    wish = in_place(readings(masked(wish_in(asked))), place, asked)[0]
     chances = (best.chance, wish.chance if wish.intent == best.intent else 0.0)
+    named = tuple(one for one, verbs in _VERBS.items() if spoken & (verbs - {"again"}))
+    if len(named) > 1 and _OR.search(asked):
+        return Decision(None, named[:2])
     unknown = set(words_of(said)) - known_words(best.intent) - GENTLY
     plainly = spoken & _VERBS[best.intent] and not unknown and max(chances) >= SURE_TO_ACT
     surely = min(chances) >= SURER and _is_harmless(unknown)
@@ -325,14 +373,26 @@ def _acting(best: Reading, asked: str, found: list[Reading]) -> Decision:
     return Decision("clone_run" if best.intent in {"retry_run", "resume_run"} and changes_in(asked) else best.intent)
 
 
-def _wishing_part(asked: str) -> str:
+def _wishing_part(asked: str, intent: str) -> str:
     """The only clause with the verb of an act, where the others just tell something; else all of it."""
     clauses = [clause for clause in _CLAUSES.split(_NO_GAIN.sub(" ", asked)) if re.search(r"\w", clause)]
     spoken = [set(concepts(masked(clause))) for clause in clauses]
-    wishing = [at for at, words in enumerate(spoken) if words & _ANY_VERB]
-    told = set().union(*(words for at, words in enumerate(spoken) if at not in wishing))
-    alone = len(clauses) > 1 and len(wishing) == 1 and not told & _NOT_TOLD and "?" not in asked
-    return clauses[wishing[0]] if alone else asked
+    harmless = _SAME_AS.get(intent, frozenset()) | {"again"}
+    wishing = [at for at, words in enumerate(spoken) if words & (_ANY_VERB - harmless)]
+    if intent == "retry_run" and not wishing:
+        wishing = [at for at, words in enumerate(spoken) if "again" in words]
+    told = [at for at in range(len(clauses)) if at not in wishing]
+    forbids = any(spoken[at] & (_NOT_TOLD - harmless) and not _is_no_moment(clauses[at], intent) for at in told)
+    asks = "?" in asked and intent != "set_priority"
+    beside = len(clauses) > 1 or _NO_GAIN.search(asked)
+    return clauses[wishing[0]] if beside and len(wishing) == 1 and not (forbids or asks) else asked
+
+
+def _is_no_moment(clause: str, intent: str) -> bool:
+    """Whether a clause says until when what waits is needed, or that what pauses goes on later: no time to act at."""
+    if intent == "pause_run":
+        return "resume" in concepts(masked(clause)) and not _ONLY_THEN.match(clause)
+    return intent == "set_priority" and bool(_DEADLINE.search(clause)) and not _ONLY_THEN.match(clause)
 
 
 def _wishing_clause(asked: str, intent: str) -> str:

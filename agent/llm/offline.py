@@ -30,7 +30,7 @@ from agent.llm.requests.looks import ABOUT_RUNS, run_arguments, shown_as
 from agent.llm.requests.meant import SERIES, changed_row, decided, newest_task, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
 from agent.llm.requests.terms import explained
-from agent.llm.requests.trainings import again, look_first, plan, what_next
+from agent.llm.requests.trainings import MOST_ABOUT, again, look_first, plan, what_next
 from agent.llm.requests.words import (
     NO_PLAN,
     NOT_DECIDED,
@@ -68,6 +68,7 @@ from agent.llm.slots.settings import text_in
 from agent.llm.slots.unread import unread
 from agent.llm.slots.wishes import WISHES
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.tools.targets import quoted_target
 
 _THANKS = re.compile(
     r"\W*(?:(?:ok(?:ay)?|great|super|perfect|cool|awesome|nice|toll|parfait|genial)\W+)*(?:(?:many|muchas|mil|vielen"
@@ -86,6 +87,13 @@ _OF_ONE_RUN = frozenset(
 _READ = frozenset({"number", "category", "boolean", "datetime"})  # kinds of columns that models of tables read
 _LOOKED_AT = frozenset(
     {"run_status", "run_logs", "run_metrics", "run_results", "run_checkpoints", "run_attempts", "run_script"}
+)
+
+# Questions about data that are about the column to predict.
+_OF_TARGET = re.compile(
+    r"\b(?:leak\w*|g[ai]ves? (?:\w+ )?away|gives? the answer|(?:im|un|dis)?balanc\w+|predict\w*|target)\b"
+    r"|unausgewogen|vorhersag|déséquilibr|fuite|desbalance|filtra|泄露|不平衡|预测",
+    re.IGNORECASE,
 )
 
 
@@ -117,7 +125,8 @@ class OfflinePlanner:
 def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     """The reply, unless the request says something that its call does not hold: that is asked for, and not dropped."""
     for one in () if asked.settled or reply.text.endswith(_WITHOUT_IT) else reply.calls:
-        if missed := unread(one.name, json.loads(one.arguments), asked.to_read, _unused(one, messages)):
+        said, unused = json.loads(one.arguments), _unused(one, messages)
+        if missed := unread(one.name, said, asked.to_read, unused, columns_of(messages)):
             return not_read(one.name, missed, report_of(messages))
         if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
             return say(NOTHING_NEW)
@@ -161,25 +170,34 @@ def _done(intent: str | None, asked: Request, messages: Sequence[ModelMessage], 
         case "predict":
             return _predict(asked, messages, run_id)
         case "inspect_dataset":
-            return call("inspect_dataset", file=asked.file)
+            target = quoted_target(asked.words)
+            about = asked.said[:MOST_ABOUT] if _OF_TARGET.search(asked.said) and not target else None
+            return call("inspect_dataset", file=asked.file, target=target, about=about)
         case "update_script" if swap := replacement_in(asked.said):
             return call("update_script", run=run_id, replace=(swap,))
         case str() as intent if intent in ABOUT_RUNS:
-            words = (
-                in_figures(asked.said)
-                if intent in WISHES
-                else wish_to_act(asked.words)
-                if intent in ACT
-                else asked.words
-            )
-            run_id = run_to_act_on(words) if intent in ACT else run_id
-            return call(intent, **run_arguments(intent, words, run_id, messages, came=asked.file))
+            return _about_run(intent, asked, messages, run_id)
         case "cannot" if {"delete", "erase"} & set(concepts(masked(asked.words))):
             return say(TALK["delete"])
         case None if _THANKS.match(messages[-1].text):
             return say(TALK["thanks"])
         case talk:
             return say(TALK.get(talk or "") or NOT_UNDERSTOOD + examples(messages))
+
+
+def _about_run(intent: str, asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
+    """The call of a tool about runs; an act is read from the part of the request that wishes for it."""
+    words = in_figures(asked.said) if intent in WISHES else asked.words
+    if intent in ACT:
+        words = wish_to_act(asked.words, intent)
+        run_id = run_to_act_on(words) or _named_before(words, asked.words) or run_to_act_on(asked.words)
+    return call(intent, **run_arguments(intent, words, run_id, messages, came=asked.file))
+
+
+def _named_before(wish: str, words: str) -> str | None:
+    """The only run of a request, where it is named before the wish: “r-abc123 hangs, kill it”."""
+    runs, before = runs_in(words), words.partition(wish)[0]
+    return runs[0] if len(runs) == 1 and runs_in(before) else None
 
 
 def _which_run(intent: str | None, asked: Request, messages: Sequence[ModelMessage]) -> ModelReply | None:
@@ -203,8 +221,9 @@ def _which_run(intent: str | None, asked: Request, messages: Sequence[ModelMessa
 def _is_unsure_which(intent: str, words: str, runs: Sequence[str]) -> bool:
     """Whether an act is wanted on a run that is somebody else's, one of several by its quality, or more than one."""
     several = len(runs) > 1 and means_worse(words)
-    named = intent != "set_priority" and len(runs_in(wish_in(wish_to_act(words)))) > 1
-    return is_of_others(words) or bool(runs and means_other(words)) or several or named
+    wish = wish_to_act(words, intent)
+    named = intent != "set_priority" and len(runs_in(wish_in(wish))) > 1
+    return is_of_others(wish) or bool(runs and means_other(wish)) or several or named
 
 
 def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | None) -> ModelReply:
@@ -249,7 +268,8 @@ def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     if tool == "list_experiments" and ranked(messages) and wanted(asked, messages) in _OF_ONE_RUN:
         return _to_request(asked, messages)
     if tool == "inspect_dataset":
-        plans = wanted(asked, messages) in {"train", "again", "yes"} and not answer.get("problems")
+        asks = wanted(asked, messages[: _begun(messages) + 1]) == "inspect_dataset"
+        plans = not asks and wanted(asked, messages) in {"train", "again", "yes"} and not answer.get("problems")
         return plan(asked, answer, messages) if plans else what_next(answer)
     if tool in NO_PLAN and "approval" in answer:
         return say(NO_PLAN[tool])
@@ -268,6 +288,11 @@ def _without_refused(asked: Request, messages: Sequence[ModelMessage], error: st
         return None
     del arguments["settings"][refused[1]]
     return call(last.name, f"{refused.group().strip()} {_WITHOUT_IT}", **arguments)
+
+
+def _begun(messages: Sequence[ModelMessage]) -> int:
+    """Where the newest words of a person stand."""
+    return max((at for at, said in enumerate(messages) if said.role is Role.USER), default=0)
 
 
 def _tool_of(messages: Sequence[ModelMessage]) -> str:

@@ -31,7 +31,7 @@ _LEFT_OUT = re.compile(
     r"(?:predict|train|classify|regress|weg|aus"
     r"|forecast|use|build|fit|make|tell|guess|estimate|split|hold"
     r"|(?:the |das |la |el )?(?:target|ziel|cible|objetivo)|with|for|at most|up to)\b|$)"
-    r"|\b(?:leav|keep|tak|kick)(?:e|ing)?\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off)\b"
+    r"|\b(?:leav|keep|tak|kick)(?:e|ing)?\s+([^.;!?\n]{1,80}?)\s+(?:out|aside|off|away)\b"
     r"|(?:\bwith|[,;])\s+([^.,;!?\n]{1,80}?)\s+(?:left out|excluded|removed|dropped)\b",
     re.IGNORECASE,
 )
@@ -55,6 +55,7 @@ _UNWANTED = (
     r"|de lado|dehors|de côté)\b"
     r"|[^,;.!?\n]{0,40}[,;]?\s*(?:so|and|then|please)?\s*(?:drop|ignore|skip|exclude|remove|leave|take|throw) (?:it"
     r"|that(?: one)?|this)\b)"
+    r"|\s*(?:那|这|此)?[一个]?列[^，。；,;]{0,8}?without"
     r"|\s*(?:那|这)?一?列?[^，。；,;]{0,8}?(?:不要|不用|别用|别带|去掉|忽略|排除|扔掉|删掉)"
 )
 _JOINED = re.compile(
@@ -146,6 +147,11 @@ _SAME = tuple(
     for words in (
         "price prices cost costs worth expensive teuer cher caro precio precios prix preis preise 价格 售价 房价",
         "age ages old edad âge alter 年龄",
+        "customer_id kundennummer kundennummern kunden-id kundenid 客户编号 客户号",
+        "patient_id patientennummer patienten-id 患者编号 病人编号",
+        "ticket_id ticketnummer ticket-id 工单号",
+        "subject betreff betreffzeile asunto objet",
+        "year_built baujahr",
         "sales ventas ventes umsatz verkäufe 销量 销售额",
         "units sell sold 销量 unidades unités einheiten stückzahl",
         "income ingresos revenu revenus einkommen 收入",

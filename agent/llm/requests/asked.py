@@ -1,6 +1,7 @@
 """The newest request of a conversation, and what was planned and looked at before it."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from agent.llm.slots.changes import with_sums
 from agent.llm.slots.courtesy import without_courtesy, written_out
 from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.idioms import with_amounts
+from agent.llm.slots.limits import MACHINE
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.runs import by_id, by_rank, by_settings, runs_in
 from agent.ports import ModelMessage, Role
@@ -19,7 +21,16 @@ from agent.tools.training.command_lines import settings_of
 
 NEITHER, WITHOUT_IT = "something else", "go on without it"  # answers to questions of this planner
 NOT_READ, WHICH_TARGET, OF_WHICH = "I did not understand ", "Which column should I predict?", "Which run do you mean?"
-LEFT_OPEN = (NOT_READ, WHICH_TARGET, OF_WHICH)  # how the questions begin whose answer belongs to the request before
+WHICH_FILE = "Which file should I learn from?"
+LEFT_OPEN = (
+    NOT_READ,
+    WHICH_FILE,
+    WHICH_TARGET,
+    OF_WHICH,
+)  # how questions begin whose answer belongs to the request
+# The verb, where a column is called so too.
+_PLAN_ONE = re.compile(r"\bplan(?= (?:an?|one|another|the same|it|this|that|me|us)\b)", re.IGNORECASE)
+_ON_HOST = re.compile(rf"\b(?:on|auf|sur|en|from)\s+(?:the\s+)?(?:host\s+)?({MACHINE})\b", re.IGNORECASE)
 _MOST_READ = 1_000  # characters of a request; some patterns take their time on long texts
 _OF_A_MODEL = frozenset({"predict", "start_training", "clone_run"})
 _PROGRAMS = frozenset({"start_script", "clone_run"})
@@ -103,6 +114,8 @@ def request_of(
     found = (as_object(later.text) for later in messages[begun:] if later.call_id in calls)
     fetched = tuple(answer["file"] for answer in found if "file" in answer)
     words = _shortened(text.replace(address, " "))
+    if address.startswith("/") and (host := _ON_HOST.search(words)):
+        address = f"{host[1]}:{address}"  # “on gpu-1, under /data/houses.csv”
     files = (*fetched, *files)
     return Request(_read(words, messages), words, files, programs, False, settled, otherwise), address
 
@@ -114,6 +127,7 @@ def _shortened(asked: str) -> str:
 def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
     """A request as the readers take it: with figures, runs by their ids, and what is added to a setting added."""
     columns = columns_of(messages)
+    asked = _PLAN_ONE.sub("train", asked) if "plan" in columns else asked
     words = with_amounts(in_figures(asked, keep=columns), keep=columns)
     runs = started(messages)
     words = by_settings(words, {run: plan_of(messages, run).get("settings") or {} for run in runs})

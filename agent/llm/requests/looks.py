@@ -41,7 +41,7 @@ _MODEL = re.compile(r"\b(?:models?|modell|modèle|modelo|weights|artifacts?)\b|�
 _MONEY = re.compile(
     r"\b(?:costs?|costing|money|spen[dt]\w*|paid|pay|dollars?|bucks|expensive|bill|kost\w*|teuer|geld|coût\w*"
     r"|coûté|cher|dépens\w*"
-    r"|argent|costes?|costos?|cuest\w*|gast\w*|caro|dinero)\b|[$]|钱|费|花了",
+    r"|euros?|argent|costes?|costos?|cuest\w*|gast\w*|caro|dinero)\b|[$]|钱|费|花了",
     re.IGNORECASE,
 )
 _WHICH = re.compile(r"\b(?:which|list|available|welche\w*|quel\w*|qué|cuáles)\b|哪些|哪个", re.IGNORECASE)
@@ -78,6 +78,8 @@ _OF_NO_RUN: dict[str, Callable[[str], dict[str, Any]]] = {
 
 def shown_as(intent: str | None, asked: str) -> str | None:
     """What shows what is asked for, where one plain word says it: a log and no model, numbers as a file."""
+    if intent == "export_session" and used_in(asked) and not _SAID_OF_TALK.search(asked):
+        return "run_metrics"
     if intent == "download_artifact" and _SAID_OF_TALK.search(asked) and not _MODEL.search(asked):
         return "export_session"
     if intent == "download_artifact" and _LOG.search(asked) and not _MODEL.search(asked):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from agent.domain.runs import RunState
 from agent.domain.tasks import TASKS
 from agent.llm.intents import Decision, decide
 from agent.llm.places import Place, states_settings
@@ -84,10 +85,18 @@ def decided(asked: Request, messages: Sequence[ModelMessage]) -> Decision:
         return Decision("update_script")
     if (about := _about_clusters(asked, messages)) is not None:
         return Decision(about)
-    has_runs = bool(last_plan(messages) or runs_in(words)) or ran_program(messages)
-    decided = decide(words, Place(bool(asked.files), has_runs, columns_of(messages)))
+    states = _states(words, messages)
+    has_runs = bool(states or last_plan(messages) or runs_in(words)) or ran_program(messages)
+    decided = decide(words, Place(bool(asked.files), has_runs, columns_of(messages), states))
     intent = _in_context(decided.intent, asked, messages)
     return decided if intent == decided.intent else Decision(intent)
+
+
+def _states(asked: str, messages: Sequence[ModelMessage]) -> frozenset[RunState]:
+    """The states of the runs that are named, or of the newest one."""
+    now = next((said.runs for said in reversed(messages) if said.runs), ())
+    named = runs_in(asked)
+    return frozenset(run.state for run in now if run.id in named) or frozenset(run.state for run in now[:1])
 
 
 def repeats(asked: Request) -> bool:
@@ -118,9 +127,14 @@ def _in_context(intent: str | None, asked: Request, messages: Sequence[ModelMess
         return "yes" if offered(messages) is not None else None
     if intent in {"train", "predict"} and before:
         return _train_or_predict(intent, asked, messages, before)
-    if intent == "predict" and asked.files and not runs_in(asked.words) and names_a_target(asked.words):
-        return "train"  # no model here predicts that, and a file with a column to learn came with it
-    return intent
+    return _predicting(asked) if intent == "predict" else intent
+
+
+def _predicting(asked: Request) -> str:
+    """How predictions are made: as a job where its place or hours are said; a training where no model does that."""
+    if asked.file and place_said(asked.words, ahead=True).keys() & {"max_hours", "gpus", "host"}:
+        return "predict_as_job"
+    return "train" if asked.files and not runs_in(asked.words) and names_a_target(asked.words) else "predict"
 
 
 def _asks_for_results(intent: str | None, asked: Request) -> bool:

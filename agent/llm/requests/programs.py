@@ -30,7 +30,7 @@ _IMAGES = re.compile(r"\b(?:images?|photos?|photographs?|pictures?|scans?)\b", r
 _COMMAND_LINE = re.compile(
     r"(?:(?<=\s)|^)--?[A-Za-z][\w-]*(?:[= ](?!(?:on|with|and|for|using|at|please|pls"
     r"|auf|mit|und|bitte|an|aus|laufen|sur|avec|et|en"
-    r"|con|y|[-–])(?:\s|$))\S*[^\s,;.])*"
+    r"|con|y|[-–])(?:[\s,;]|$))\S*[^\s,;.])*"
 )
 _MEND = re.compile(
     r"\b(?:update|replace|use|new|fix(?:ed)?|change[ds]?|mend(?:ed)?|instead|script|skript|stattdessen|nimm|ersetze"
@@ -41,6 +41,12 @@ _MEND = re.compile(
     re.IGNORECASE,
 )
 
+# A run that there is, where “run” is no order.
+_THE_RUN = re.compile(
+    r"\b(?:the|my|our|this|that|a|last|failed|crashed|broken|paused|stopped|running|same|old) (?:\w+ )?run\b"
+    r"|(?<=-)run\b|\bruns\b",
+    re.IGNORECASE,
+)
 # Beside the run that there is, not into it.
 _APART = re.compile(
     r"\b(?:separate|own|another|second|new) (?:job|run|training|experiment)\b|\bseparately\b"
@@ -51,7 +57,8 @@ _MINE = re.compile(
     r"\b(?:use|take|with) (?:my|our|this|the attached) (?:own )?(?:code|script|program)\b", re.IGNORECASE
 )
 _NOT_IT = re.compile(
-    r"\b(?:skip|ignore|without|forget|drop|leave|not|instead of|ohne|sans|sin) (?:(?:my|the|this|our|mein\w*|mon|mi) )"
+    r"\b(?:skip|ignore|without|forget(?: about)?|drop|leave|not|instead of|ohne|sans|sin)"
+    r" (?:(?:my|the|this|our|mein\w*|mon|mi) )"
     r"(?:own )?(?:script|program|code|skript|programm)\b|别用我?的?(?:脚本|代码)"
     r"|\b(?:don['’]?t|do not|never) (?:bother with|use|touch|take|run|mind) (?:the|this|that|my) (?:attached )?(?:file"
     r"|script|code|attachment|program)\b|\b(?:skip|ignore) the (?:attached )?(?:file|attachment)\b",
@@ -88,7 +95,7 @@ def _with_program(asked: Request, program: str, run_id: str | None, messages: Se
     runs_it = _is_to_run(asked, messages)
     has_runs = bool(run_id or last_plan(messages)) or ran_program(messages)
     says_so = _MEND.search(words) or wanted(asked, messages) == "update_script"
-    mends = run_id or (says_so and not _RUN_IT.search(_PROGRAM.sub(" ", words)))
+    mends = run_id or (says_so and not _RUN_IT.search(_THE_RUN.sub(" ", _PROGRAM.sub(" ", words))))
     if program.endswith(".py") and has_runs and mends and is_wished(words) and not _APART.search(words):
         return call("update_script", run=run_id, file=program)
     if not runs_it:

@@ -9,7 +9,7 @@ from agent.domain.tasks import TASKS, Answer, Task
 from agent.llm.requests.asked import WHICH_TARGET, Request, as_object, columns_of, last_plan, offered, report_of
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
-from agent.llm.requests.words import call, not_read, say, which, which_target
+from agent.llm.requests.words import call, not_read, say, which, which_file, which_target
 from agent.llm.slots.changes import HAN, all_said, changes_in, settings_in
 from agent.llm.slots.environment import secrets_in
 from agent.llm.slots.files import file_in
@@ -24,14 +24,13 @@ from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
 from agent.tools.targets import kept, left_out, mentions, pair_in, quoted_target, said_to_predict, target_in
 
-_MOST_ABOUT = 300  # characters of a request that say what to predict
+MOST_ABOUT = 300  # characters of a request that say what to predict
 _OTHER_DATA = re.compile(
     r"\b(?:on|with|using)\s+(?:the\s+|my\s+|some\s+)?(?:new|newer|other|latest|updated|more"
     r"|(?:last|this) \w+['’]?s|yesterday['’]?s|today['’]?s)\s+(?:data|dataset|file|numbers|export|csv|table|rows)\b",
     re.IGNORECASE,
 )
 _NO_OTHER_DATA = "I have no other data here. Attach the file, or give its address, and say it once more."
-_WHICH_FILE = "Which file should I learn from, and which of its columns should I predict? The files: {}."
 _EACH_STEP = (
     "I take “{}” as {} steps of the data, since I do not know how far apart its rows are. If a row is no {}, say how "
     "many rows, such as “horizon 48”."
@@ -53,7 +52,7 @@ def look_first(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
         return call("inspect_dataset", first, file=file, target=target if TASKS[task].needs_target else None, task=task)
     task = task if series else None  # only then it is said how far apart they are
     target = target or offered(messages)
-    about = None if target else asked.said[:_MOST_ABOUT]
+    about = None if target else asked.said[:MOST_ABOUT]
     return call("inspect_dataset", first, file=file, target=target, about=about, task=task)
 
 
@@ -87,10 +86,13 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     intent, asked = wanted(request, messages), request.words
     before = last_plan(messages) if intent == "again" else {}
     task = _task_for(asked, report) or before.get("task")
+    texts = {*_names(report, "text")}
+    if task and TASKS[task].needs_text and texts and texts <= {*left_out(asked, _names(report))}:
+        task = None  # whose texts are to be left out
     target, words = _target_for(task, asked, report, before)
     if words and (others := _unnamed(request)):
         other = next((name for name in others if name not in _seen(messages)), None)
-        return call("inspect_dataset", file=other) if other else say(_WHICH_FILE.format(", ".join(others)))
+        return call("inspect_dataset", file=other) if other else which_file(others)
     known = last_plan(messages).get("target")
     if intent == "train" and words and known and known not in _names(report) and not request.answers:
         return which(("predict", "train"), None)  # rows without the column that the model before was for
@@ -236,6 +238,8 @@ def _target(task: str | None, asked: str, report: dict[str, Any], before: dict[s
     columns = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
     read = report.get("text_column")
     ids = {name for name in _names(report, "identifier") if not mentions(name, asked)}
+    if both := pair_in(asked, names)[1]:
+        return both, ""
     named, sure = target_in(asked, [name for name in names if name != read and name not in ids])
     if sure:
         return named, ""

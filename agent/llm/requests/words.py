@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.domain.ids import new_ulid
 from agent.domain.tasks import TASKS, Answer
-from agent.llm.requests.asked import NEITHER, NOT_READ, OF_WHICH, WITHOUT_IT, started
+from agent.llm.requests.asked import NEITHER, NOT_READ, OF_WHICH, WHICH_FILE, WITHOUT_IT, started
 from agent.ports import OFFLINE, ModelMessage, ModelReply, ToolCall
 
 UNDERSTANDS = (
@@ -135,6 +135,11 @@ def not_read(tool: str, missed: str, report: Mapping[str, Any]) -> ModelReply:
 def which_target(question: str, columns: Sequence[str]) -> ModelReply:
     """Ask for the column to predict; the answer is added to the request."""
     return call("ask_user", question=question, choices=(*map("target {}".format, columns[:_MOST_CHOICES]), NEITHER))
+
+
+def which_file(files: Sequence[str]) -> ModelReply:
+    """Ask for the file to learn from; the answer is added to the request."""
+    return call("ask_user", question=WHICH_FILE, choices=(*files[:_MOST_CHOICES], NEITHER))
 
 
 def of_which(runs: Sequence[str]) -> ModelReply:

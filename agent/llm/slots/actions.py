@@ -62,7 +62,8 @@ _REASON = re.compile(
 _BECAUSE = re.compile(
     r"(?<!\s)\s+(?:because|due to|so that|now that|(?:as|since) (?:it|there|i|we|they|the \w+ (?:is|was|has|had"
     r"|are|were))"
-    r"|(?:it|which) (?:failed|crashed|died)|weil|denn|parce qu\w*|car|puisque|porque|ya que)\b|(?<!\s)\s*因为",
+    r"|(?:it|which) (?:failed|crashed|died)|weil|denn|parce qu\w*|car|puisque|porque|ya que"
+    r"|que (?:es|se|ya|nos|hay|tenemos|estamos|necesit\w+))\b|(?<!\s)\s*因为",
     re.IGNORECASE,
 )
 # A whole clause that gives a reason: it has someone or something that is, was or does; and one that makes a demand.
@@ -98,6 +99,7 @@ _DEMANDS = re.compile(
     r"\b(?:should|must|shall|ha(?:s|ve) to|use|take(?= (?:up to |at most |about )?\d)|give it|allow|wants?|would like"
     rf"|(?:you|we|ihr|du|vous|tu) (?:can|may|could|kannst|könnt|peux|pouvez) (?:now |again |please )?(?:{ACTS}"
     rf"|let|go on|carry on)"
+    r"|so (?:please )?(?:do|run|use|make|give|put|start) (?:it|this|that|them)\b"
     r"|(?:may|can|could|might) (?:take|use|run|have|last|cost)|takes? (?:up to|at most)"
     r"|(?:is|are) (?:fine|ok(?:ay)?|enough|plenty|all ?right|the (?:most|maximum|limit))"
     r"|needs? (?:an?|at least|more|fewer|less|another|\d+))\b",
@@ -108,7 +110,7 @@ _LATER = re.compile(
     r"|tonight|only|not (?:now|yet)|no (?:sooner|earlier)|as (?:soon|long)|the (?:moment|minute|next|second|instant)"
     r"|(?:at|on|by|around|upon) (?:the )?(?:step|epoch|round|noon|midnight|night|next|earliest"
     r"|end(?! of the (?:priority|queue)))|at (?:about |around )?\d+|around \d+"
-    r"|in (?:about )?(?:\d+|an?|half|some|the (?:morning|evening))"
+    r"|in (?:about )?(?:\d+|an?|half|some|the (?:morning|evening))|(?:from|as of|starting) (?:tomorrow|tonight|next)"
     r"|on (?:mon|tues|wednes|thurs|fri|satur|sun)day|this (?:morning|afternoon|evening)|by \d+:\d+)\b"
     r"|\b(?:at|by) \d+ ?(?:am|pm)\b",
     re.IGNORECASE,
@@ -119,7 +121,13 @@ _UNTIL = re.compile(
     r"(?<!wait )(?<!stop )\s(?:until|till|['’]?til|bis|jusqu['’]?\w*|hasta(?: que)?"
     r"|while|as long as|during|solange|während|le temps (?:que|de)|pendant(?: que)?|mientras|durante)\s(?!(?:the |it "
     r"|its )?(?:next |step|epoch"
-    r"|checkpoint|converg|finish|reach))[^,.;!?]*|(?<=等)[^，。；]*(?:完|结束|以后|之后)",
+    r"|checkpoint|converg|finish|reach))[^,.;!?]*|(?<=等)[^，。；]*(?:完|结束|以后|之后)"
+    r"|\s(?:and|und|et|y)\s+(?:then\s+|dann\s+|puis\s+|luego\s+)?(?:later(?: on)?|afterwards?|später|nachher|danach"
+    r"|plus tard|ensuite|más tarde|después)\s+(?:\w+\s+)?(?:resum\w+|continu\w+|go on|carry on|weiter\w*|fortsetz\w*"
+    r"|repren\w*|sigu\w*|continú\w*|reanud\w*)"
+    r"|\s(?:and|und|et|y)\s+(?:resum\w+|continu\w+|go on|carry on|reprends?|continúa\w*|reanuda\w*)(?:\s\w+)?"
+    r"\s+(?:later|afterwards?|plus tard|ensuite|más tarde|después)\b"
+    r"|[，,]?(?:晚点|之后|待会儿?|过会儿?|稍后|回头)再(?:继续|跑|恢复|接着)\w*",
     re.IGNORECASE,
 )
 _A_WHILE = re.compile(r"\bfor (?:a|the) (?:little )?(?:bit|while|moment|sec(?:ond)?)\b", re.IGNORECASE)  # of any length
@@ -149,7 +157,9 @@ _FROM = re.compile(r"\bfrom\s+(?:the\s+)?(?:\w+\s+)?(?:steps?|epochs?|rounds?)\b
 _LEVEL = r"(high|normal|low)(?:er|est)?\b"
 _LEVELS = re.compile(rf"\b{_LEVEL}", re.IGNORECASE)
 _STATED = re.compile(
-    r"\bprio(?:rity)?\s*(?:[=:]|back to|to)\s*(high|normal|low)\b|\bback to (high|normal|low)\b", re.IGNORECASE
+    r"\bprio(?:rity)?\s*(?:[=:]|back to|to)\s*(high|normal|low)\b|\bback to (high|normal|low)\b"
+    r"|\b(high|normal|low) prio(?:rity)?\b",
+    re.IGNORECASE,
 )
 _BECOMES = re.compile(rf"\bto\s+(?:(?:a|the)\s+)?{_LEVEL}", re.IGNORECASE)
 # What names the run or its earlier priority, or by how much.
@@ -168,7 +178,7 @@ _UP = re.compile(
     r"|precedence"
     r"|jump|before|expedite|promote|fast-?track|next"
     r"|vor(?:ne?|ziehen|rang)?|ganz vorne?|dringend|eilig|hohe?[nr]?|erhöhe|anheben|haute?|tête|devant|urgente?"
-    r"|monte[rz]?|avant"
+    r"|monte[rz]?|avant|premier"
     r"|prisa|s[uú]be\w*|delante|primer[oa]?|principio|alta)\b|前|急|插队|提高|优先(?!级)|高",
     re.IGNORECASE,
 )

@@ -30,8 +30,14 @@ _MORE = re.compile(
 _BARE = re.compile(  # a number that counts nothing
     rf"(?:\b(?:try|use|take|like|say|with|go (?:for|with)|make (?:it|that)|probier\w*|nimm|essaie|prends|prueba"
     rf"|usa|mit|avec|con)"
-    rf"\s+|[:,]\s*){PLAIN}(?=\s*(?:$|[.,;!?)](?!\d)|\b(?:instead|now|next|this time|then|please|maybe"
+    rf"\s+|[:,]\s*(?:so |say |etwa |like |about )?){PLAIN}"
+    rf"(?=\s*(?:$|[.,;!?)](?!\d)|\b(?:instead|now|next|this time|then|please|maybe"
     rf"|stattdessen|mal|bitte)\b))",
+    re.IGNORECASE,
+)
+_TOLD = re.compile(  # “500 rounds is overkill” names the setting, and not what it is to be
+    rf"\b\d[\d.,]*\s+({NAME})\s+(?:is|are|was|were|seems?)\s+"
+    r"(?:overkill|(?:way |far |much )?too \w+|not enough|plenty)",
     re.IGNORECASE,
 )
 HAN = re.compile(r"[\u3400-\u9fff]")  # a Chinese sign
@@ -52,6 +58,7 @@ def settings_in(asked: str) -> dict[str, float | int]:
     Raises:
         BadRequest: one is no number, or says only how much more or less.
     """
+    asked = _TOLD.sub(lambda said: said[1], asked)
     if more := _MORE.search(asked):
         raise BadRequest(f"“{more.group()[:60]}” can be read in two ways. Say the whole number, such as “20 epochs”.")
     said = [*(list(_said(asked)) or _apart(asked)), *(("trials", count) for count in _TRIALS.findall(asked))]

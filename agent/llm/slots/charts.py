@@ -157,6 +157,11 @@ _OF_CARD = re.compile(
     r"|\b(r-[0-9a-z]{6})\s+(?:on|en|sur|auf)\s+(?:its|su|sa|seiner|dessen)\s+(?:card|tarjeta|carte|karte)\b",
     re.IGNORECASE,
 )
+_BESIDE = re.compile(  # “show r-def456 beside r-abc123” is the card of the latter
+    r"\br-[0-9a-z]{6}\s+(?:beside|next to|behind|on top of|over|neben|à côté de|junto a)\s+(?:the\s+)?"
+    r"(r-[0-9a-z]{6})\b",
+    re.IGNORECASE,
+)
 _RESET = re.compile(r"\breset\b|\bback to normal\b(?! scale)", re.IGNORECASE)
 _PLAIN = {"log_scale": False, "smooth": 0.0, "newest": False, "every": False, "beside": ""}
 _TAKEN_OFF = r"\b(?:take|remove|drop)\b[^.,;]*\brun\b[^.,;]*\b(?:off|from|away)\b"
@@ -199,6 +204,13 @@ _CARD = (  # what a later line says counts
 )
 
 
+_LAID_OVER = re.compile(  # “lay r-def456 over the loss of r-abc123” is a chart of the latter
+    r"\b(?:over-?lay|lay|put|superimpose|lege?|superpos\w*|superpon\w*|pon)\b[^.;]*?(r-[0-9a-z]{6})[^.;]*?"
+    r"\b(?:over|on|onto|on top of|über|auf|sur|sobre|encima de)\b[^.;]*?(r-[0-9a-z]{6})",
+    re.IGNORECASE,
+)
+
+
 def chart_arguments(words: str) -> dict[str, Any]:
     """What is to be drawn: metrics, steps, scale, runs beside the first; or a picture of the result.
 
@@ -229,6 +241,8 @@ def chart_arguments(words: str) -> dict[str, Any]:
         found["others"] = others
     if beside:
         found["run"] = None  # the newest one of the thread
+    elif laid := _LAID_OVER.search(words):
+        found |= {"run": laid[2].lower(), "others": (laid[1].lower(),)}
     return found
 
 
@@ -297,14 +311,23 @@ def _used_in(words: str, used: str) -> dict[str, Any]:
     return {"used": used, **part} | ({"smooth": smooth} if smooth else {})
 
 
+_CALLED = re.compile(  # a picture by the name that a script gave it
+    r"\b(?:picture|image|plot|figure|chart|bild|grafik|image|figure|imagen|gráfico)\s+(?:called |named )?"
+    r"[`“\"]?([a-z]+[_-]\w+)",
+    re.IGNORECASE,
+)
+
+
 def results_arguments(words: str) -> dict[str, Any]:
     """Which picture is to be shown: one of what was measured, or one that the training logged."""
     if result := result_in(words):
         return {} if result == "overview" else {"picture": result}
+    if called := _CALLED.search(words):
+        return {"picture": called[1]}
     found = re.search(REPORTED, words, re.IGNORECASE)
     if found is None:
         return {}
-    name = found.group(1).lower()
+    name = (found.group(1) or "pictures").lower()
     return {"reported": True} | (
         {} if name.startswith("picture") else {"picture": name.removesuffix("s").replace(" ", "-")}
     )
@@ -323,7 +346,7 @@ def card_arguments(words: str) -> dict[str, Any]:
     found |= _shown_in(words, whole=not found)
     runs = runs_in(words)
     if len(runs) > 1:
-        of_card = _OF_CARD.search(words)
+        of_card = _OF_CARD.search(words) or _BESIDE.search(words)
         run = next(filter(None, of_card.groups())).lower() if of_card else runs[0]
         found |= {"run": run, "beside": next(one for one in runs if one != run)}
     elif runs and _OVER.search(words):

@@ -55,7 +55,11 @@ _SPOKEN_OF = re.compile(
     r"|\bich denke\b|\bgestern\b|\bje (?:pense|réfléchis)\b|\bpienso\b|\bayer\b|\bkarte (?:zeigt|ist|war)\b|昨天|也许",
     re.IGNORECASE,
 )
-_ADDRESS = re.compile(r"(?<![\w-])s-[0-9a-z]{6}(?![\w-])", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?<![\w-])s-(?:[0-9a-z]{6}|[0-9a-z]{26})(?![\w-])"
+    r"|https?://[\w.-]*(?:slack\.com/archives|discord(?:app)?\.com/channels)/[\w/]+",
+    re.IGNORECASE,
+)
 _NO_WISH = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
 _PREFER = "Say `model <name>` or `effort high`; `models` shows which language models there are."
 

@@ -5,6 +5,7 @@ import re
 from typing import NamedTuple
 
 from agent.domain.errors import BadRequest
+from agent.llm.slots.limits import without_limit
 
 _UNIT = r"(?P<unit>minute|min|hour|hr|h|day|week|month|quarter|year|step|period)"
 _LATER = r"(?P<later>minute|min|hour|hr|h|day|week|month|quarter|year|step|period)"
@@ -37,7 +38,8 @@ _TOMORROW = re.compile(r"(?<!by )(?<!until )(?<!till )\b(?P<day>tomorrow)\b", re
 _STEPS_AHEAD = re.compile(r"\b(?:predict|forecast)\s+(\d{1,4})\b(?!\s*(?:rows?|lines?))", re.IGNORECASE)
 _SPAN = re.compile(
     r"(?<!last )(?<!past )(?<!previous )(?<!most )(?<!max )(?<!to )(?<!within )(?<![.,])\b(?P<count>\d{1,4})\s*-?"
-    r"(?P<unit>hour|day|week|month|quarter|year)s?\b(?!\s*(?:of \w+ )?(?:at most|max|tops|ago|of (?:data|history)))",
+    r"(?P<unit>hour|day|week|month|quarter|year)s?\b(?!\s*(?:of \w+ )?(?:at most|max|tops|ago|of (?:data|history)))"
+    r"|\bto\s+(?P<coming>\d{1,4})\s+(?P<later>day|week|month|quarter|year)s?\b",  # “à 12 mois”
     re.IGNORECASE,
 )
 _GRAIN = re.compile(
@@ -75,6 +77,7 @@ def ahead_in(asked: str, *, of_series: bool = False) -> Span | None:
 
     `of_series`: a forecast is meant for sure, so that a bare “10 weeks” says how far; no time that limits it or passed.
     """
+    asked = without_limit(asked)
     for named, number, unit in _IN_WORDS:
         if found := named.search(asked):
             return Span(number, unit, found.group())

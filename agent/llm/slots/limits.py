@@ -27,7 +27,8 @@ _NO_LIMIT_BEHIND = re.compile(
     re.IGNORECASE,
 )
 _MOST = re.compile(
-    r"\b(?:at (?:the )?most|max(?:imum)?(?: of)?|up to|within"
+    r"\b(?:at (?:the )?most|max(?:imum)?(?: of)?|up to|within|(?:give|allow|grant)(?: it| this| that)?"
+    r"|no (?:te )?pases? de|sin pasar de|no más de|pas plus de|nicht (?:mehr|länger) als|höchstens"
     r"|(?:no|not|never|\w+n['’]t)\b[^.,;]{0,25}(?:more|longer) than"
     r"|limit(?:ed)?(?: of| to| it to)?|cap(?:ped)?(?: it)?(?: at| to)?\s*:?|under|time ?out(?: of| after)?"
     r"|(?:stop|give up|quit|abort|end|cut (?:it )?off)(?: it| there)? after|(?:brich|hör|schluss"
@@ -54,6 +55,7 @@ _NO_GPU = re.compile(
     r"|\bgpus? (?:is |are )?not needed\b|\b(?:on|only) (?:the )?cpus?(?: only)?\b|\bcpus? (?:is|are) (?:fine"
     r"|ok(?:ay)?|enough|all right)\b|\bcpu will do\b|\bcpus?[ -]only\b"
     r"|\b(?:auf|sur|en|con|mit|nur)\s+(?:der |la |le )?cpus?\b|\bcpu (?:genügt|reicht|suffit|basta|alcanza)\b"
+    r"|\bgpu\s+brauch\w*\b[^.,;]*\bkeine\b|\bbrauch\w*\b[^.,;]*\bkeine gpus?\b"
     r"|(?:不用|不需要|不要)\s*(?:gpu|显卡)|用\s*cpu|cpu\s*(?:就行|即可|够)",
     re.IGNORECASE,
 )
@@ -123,7 +125,7 @@ _NETWORKS = (  # what something may reach, by what people call it
     (
         "hub",
         r"\bhub (?:access|network)\b|\b(?:access to|reach|only|from|off|via) the (?:hugging ?face |hf )?hubs?\b"
-        r"|\b(?:model|hugging ?face|hf)[ -]hub\b",
+        r"|\b(?:model|hugging ?face|hf)[ -]hub\b|\bneeds? (?:access to )?the hub\b",
     ),
     (
         "open",
@@ -135,7 +137,7 @@ _NETWORKS = (  # what something may reach, by what people call it
         r"[^.;,]{0,30}\b(?:internet|outbound|outside world|netzzugriff|netzzugang)\b"
         r"|\b(?:besoin d['’]|accès à |avec )(?:l['’])?internet\b|\baccès (?:à )?(?:l['’])?internet\b|\b(?:zugriff"
         r"|zugang) (?:aufs?|zum|auf das) (?:internet|netz)\b|\b(?:necesita|con|acceso a)\s+internet\b|(?:需要|要"
-        r"|能)(?:联网|上网|访问外网)",
+        r"|能)(?:联网|上网|访问外网|从外网)|网络全开|开放网络",
     ),
 )
 
@@ -170,12 +172,22 @@ def _first(pattern: re.Pattern[str], words: str) -> str | None:
     return next(filter(None, found.groups())) if found else None
 
 
+def without_limit(words: str) -> str:
+    """A request without the times that something may take at most."""
+    return _DURATION.sub(lambda said: " " if _is_most(said) else said.group(), words)
+
+
+def _is_most(said: re.Match[str]) -> bool:
+    """Whether a time is the most that something may take."""
+    before, behind = said.string[: said.start()], said.string[said.end() :]
+    return bool(said["named"] or _MOST.search(before) or _MOST_BEHIND.match(behind))
+
+
 def _most_hours(words: str, *, ahead: bool) -> float | None:
     """How long something may run: the first time that is no moment and no part of the past."""
     for said in _DURATION.finditer(words):
         before, behind = words[: said.start()], words[said.end() :]
-        most = said["named"] or _MOST.search(before) or _MOST_BEHIND.match(behind)
-        if most or not (ahead or _NO_LIMIT.search(before) or _NO_LIMIT_BEHIND.match(behind)):
+        if _is_most(said) or not (ahead or _NO_LIMIT.search(before) or _NO_LIMIT_BEHIND.match(behind)):
             each = _HOURS[(said["unit"] or said["named"])[0].lower()]
             return (
                 figure(said["number"] or said["later"]) * each if each != 1 else figure(said["number"] or said["later"])

@@ -28,6 +28,7 @@ _SEARCHED = re.compile(
 )
 _CSV = re.compile(
     r"\bcsv\b|\bparquet\b|\bexcel\b|\bspreadsheet\b|\btableur\b|\bhoja de cálculo\b|\b(?:as|to|in) (?:a )?file\b"
+    r"|\bfile (?:please|pls)\b"
     r"|\bals datei\b|\b(?:en|dans un|sous forme de) fichier\b|\b(?:en(?: un)?|como) (?:archivo|fichero)\b"
     r"|\bdownload\b|\bexport\w*|文件|导出",
     re.IGNORECASE,
@@ -102,7 +103,9 @@ def script_arguments(asked: str) -> dict[str, Any]:
     """Which version of a script is wanted, and from which line."""
     found = re.search(r"\bv(?:ersion)?\s*(\d{1,4})\b|第\s*(\d{1,4})\s*版", asked, re.IGNORECASE)
     version = {"version": int(found.group(1) or found.group(2))} if found else {}
-    if not found and re.search(r"\b(?:first|original|oldest) (?:version|script|one|code)\b", asked, re.IGNORECASE):
+    if not found and re.search(
+        r"\b(?:first|original|oldest) (?:version|script|one|code)\b|第一版|最初版|初版", asked, re.IGNORECASE
+    ):
         version = {"version": 1}
     line = re.search(r"\b(?:from|after|at) line (\d{1,5})\b", asked, re.IGNORECASE)
     return version | ({"first_line": int(line.group(1))} if line else {})

@@ -37,6 +37,8 @@ _UNITS = (
 _MONEY = re.compile(
     r"[$€£]\s*(?P<after>\d[\d.]*)|(?P<before>\d[\d.]*)\s*(?:[$€£]|(?:euros?|eur|dollars?|usd|bucks|pounds?|quid"
     r"|pesos|francs?)\b|块钱?|元|欧元|美元)"
+    r"|(?:\b(?:fee|cuota|tarif|abonnement|mensualité|beitrag|gebühr|monatlich)|月费|每月|费用)\s*(?:de|von|of|is|=|:|是|为)?\s*"
+    r"(?P<fee>\d[\d.]*)|\b(?P<monthly>\d[\d.]*)\s*(?:per|a|par|pro|im|al|por)\s+(?:months?|mois|monat|mes)\b"
     r"|\b(?:pay(?:s|ing)?|paid|zahlt|bezahlt|paie|payant|paga(?:ndo)?)\s+(?P<paid>\d[\d.]*)(?!\s*(?:times|years|months))",
     re.IGNORECASE,
 )

@@ -27,11 +27,15 @@ _ALONE = (
     r"|un moment"
     r"|and|und|et|y)\b))"
 )
+# Before a word that says when something is to go: “can it go first?”.
+_WHEN = "".join(
+    rf"(?<!\b{word} )" for word in ("go", "goes", "be", "come", "comes", "run", "it", "en", "als", "vaya", "entre")
+)
 _COUNTED = tuple(
     (
         at,
         re.compile(
-            rf"(?:\b(?:the|my|our|den|der|das|die|le|la|el|the very)\s+)?(?<![^\W\u3400-\u9fff])(?:{words})\s*"
+            rf"(?:\b(?:the|my|our|den|der|das|die|le|la|el|the very)\s+)?{_WHEN}(?<![^\W\u3400-\u9fff])(?:{words})\s*"
             rf"(?:(?:one|run|training|job|lauf|entra[iî]nement|entrenamiento)\b|个?(?:任务|训练|运行)|{_ALONE})",
             re.IGNORECASE,
         ),

@@ -23,13 +23,16 @@ _NO_WISH = re.compile(
     r"|\b(?:19|20)\d\d\b(?!\s*(?:epochs?|rounds?|steps?|trees|iterations|trials))"
     r"|\b[\d.,]+\s*[kKmM]?\s*(?:rows?|lines? of data|samples|examples|images|pictures|photos|columns?|customers"
     r"|users|people|reviews|tickets|classes|categories|labels|行数据|张图)\b(?! (?:per|in (?:a|each)) leaf)"
+    r"|\b[\d.,]+\s*(?:million|thousand|billion)s?\s+(?:of (?:them|these)|\w+)"
     r"|\b[\d.,]+\s*(?:mio\.?|millionen|millions? d[e'’]|millones de|mill(?:ó|o)n de|万|百万)\s*\w+"
     r"|\b(?:chapter|section|part|phase|sprint|room|team|milestone|question|exercise|task|ticket|issue|kapitel"
     r"|chapitre|cap[ií]tulo)\s*#?\d+\b"
     r"|\b(?:only|just|about|roughly|maybe) [\d.]+ ?(?:%|percent) of (?:these|the|our|them|all)\b"
     r"|\b[\d.,]+\s*(?:->|→|=>|(?:to|auf|à|a)(?=\s+\d))"
+    rf"|\b[\d.,]+\s+{NAME}\s+(?:is|are|was|were|seems?)\s+(?:overkill|(?:way |far |much )?too \w+|not enough|plenty)"
     r"|\b(?:demo|meeting|stand-?up|call|presentation|review|deadline|lunch|flight|exam)\b[^,;.]{0,20}?\b(?:at|in|by)"
-    r"\s+\d[\w:]*"
+    r"\s+\d[\w:]*|\b\d{1,2}(?::\d\d)?\s*(?:am|pm|h|uhr|o['’]clock)?\s+(?:demo|meeting|stand-?up|call|presentation"
+    r"|review|deadline|sync|flight|train|termin|besprechung)\b"
     r"|\b(?:from|instead of|rather than|not|was|were|had)\s+[\d.,e-]+(?=\s|[,;.!?)]|$)"
     r"|\b[\d.,]+\s*(?:times|x|-?fold)\b|\bfactor (?:of )?[\d.,]+|\b(?:[\d.,]+\s*)?(?:[gtm]i?b)\b",
     re.IGNORECASE,
@@ -48,13 +51,14 @@ _VAGUE = re.compile(
 )
 _LEFT_OUT = re.compile(
     r"\b(?:left out|leave out|exclud(?:e|ed|ing)|ignor(?:e|ing|iere?n?)(?! the (?:other|second|first|old))|weglassen"
+    r"|raus(?:nehmen|lassen)?|draußen (?:lassen|bleiben)|fuera|去掉|不要用"
     r"|(?:everything|all columns) (?:but|except)(?! (?:use|with|change|take|for)\b)|skip(?:ping)?)\b"
     r"(?! (?:my|the|this|our|it['’]?s) (?:attached )?(?:script|program|code|file|attachment)\b)",
     re.IGNORECASE,
 )
 _WITHOUT = re.compile(
     r"\b(?:without|ohne|sans|sin)\s+(?:the|das|die|den|der|la|le|les|el|los|las)\s+"
-    r"(?!inter|net|hub|gpu|cpu|search|such|rest|other|last)\w+",
+    r"(?!inter|net|hub|gpu|cpu|search|such|rest|other|last)\w+|[\u3400-\u9fff]{1,6}\s*without\b",
     re.IGNORECASE,
 )
 # What is done to the rows before a training, and methods that no recipe has.
@@ -81,6 +85,7 @@ _PLACE = re.compile(
     r"\b(?:on|onto|auf|sur|en|with|use|using)\s+(?:\w+\s+){0,2}?(gpus?|[ahl]\d{2,3}s?|[lt]4s?|v100s?|rtx)\b",
     re.IGNORECASE,
 )
+_GPU = re.compile(r"\bgpus?\b(?!-?\d)|显卡", re.IGNORECASE)
 _MACHINES = re.compile(rf"(?<![\w-]){MACHINE}(?![\w-])", re.IGNORECASE)
 _ENGINE = re.compile(r"\bengine\b", re.IGNORECASE)
 _SOON = re.compile(r"\b(?:prio(?:rity|rität)?|priorité|prioridad)\b|优先级?", re.IGNORECASE)
@@ -102,8 +107,13 @@ PLANS = frozenset(
 _NUMBERED = frozenset({*PLANS, "set_budget", "set_allowance", "run_chart", "run_logs", "predict", "set_card"})
 
 
-def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequence[str] = ()) -> str:
-    """What of a request stands in no argument of its call; empty where all does, or where no number can matter."""
+def unread(
+    tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequence[str] = (), read: Sequence[str] = ()
+) -> str:
+    """What of a request stands in no argument of its call; empty where all does, or where no number can matter.
+
+    `columns` are those that only a call's words would use, `read` others that are read anyway.
+    """
     if tool not in _NUMBERED:
         return ""
     words = wish_in(asked)
@@ -118,7 +128,7 @@ def unread(tool: str, arguments: Mapping[str, Any], asked: str, columns: Sequenc
         found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
     if tool == "start_training" and "file" in arguments:  # before the data are looked at, no column has its place
         found += [name for name in columns if len(name) > 2 and _is_meant(name, asked) and name not in str(arguments)]
-        found += [name for name in arguments.get("drop_columns") or () if columns and name not in columns]
+        found += [name for name in arguments.get("drop_columns") or () if columns and name not in (*columns, *read)]
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in (*_LEFT_OUT.finditer(asked), *_WITHOUT.finditer(asked))]
     return ", ".join(f"“{one.strip()}”" for one in dict.fromkeys(found))
@@ -187,6 +197,6 @@ def _words(words: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     if "engine" not in arguments:
         yield from (said.group() for said in _ENGINE.finditer(words))
     if not {"gpus", "host"} & arguments.keys():
-        yield from (said.group() for said in _PLACE.finditer(words))
+        yield from (said.group() for said in (*_PLACE.finditer(words), *_GPU.finditer(words)))
     if "max_hours" not in arguments:
         yield from (said.group() for said in _LATER.finditer(words))

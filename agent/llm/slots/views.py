@@ -94,7 +94,8 @@ _RESULTS = (
 _SPEED = re.compile(
     r"\bthroughput\b|\bdurchsatz\b|\bdébit\b|\bcaudal\b|吞吐|\bsteps?\s*/\s*s(?:ec)?\b|\b(?:speed"
     r"|pace) of (?:the )?(?:training|run|it)\b|\b(?:vitesse|geschwindigkeit|velocidad)\b"
-    r"|速度|\b(?:steps?|iterations?|samples?|batches|rows) (?:per|a) (?:sec|second|minute|hour)\b|\btraining speed\b"
+    r"|速度|\b(?:steps?|iterations?|samples?|batches|rows) (?:per|a|par|pro|por) (?:sec|second|seconde|minute"
+    r"|hour)\b|\btraining speed\b"
     r"|\b(?:schritte|steps) pro sekunde\b|\b(?:étapes|pas) par seconde\b|\b(?:pasos|steps) por segundo\b|每秒"
     r"|^\W*(?:(?:the|its|training|current) )*speed\W*$|\bspeed (?:chart|curve|plot|over time)\b"
     r"|\b(?:chart|plot|graph|curve|draw|show|see)\b[^.;]{0,15}\bspeed\b"
@@ -112,6 +113,8 @@ _MACHINE = re.compile(
 )
 # Pictures that a training logged, by words that are often their names; whoever says `show` wants to see one.
 REPORTED = (
+    r"\b(?:script|code|program|training|run|it) (?:has )?(?:itself )?(?:plot\w+|dr[ae]w\w*|log\w+|saved)"
+    r"\b[^.?!]{0,20}?\b(?:itself|by itself|so far|on its own)\b|"
     r"\b(?:show|see|draw|plot|look at|where are|log(?:ged|s)?|saved?|any)\b[^.?!]{0,40}?"
     r"\b(pictures?|residuals?|forecasts?|clusters|samples?|generations?|detections?|token[ -]lengths?)\b"
 )

@@ -49,12 +49,14 @@ _ASKS = re.compile(
     r"|changer quelque chose)\b[^.!;]*$"
     r"|^\W*(?:who|qui|wer|qui[eé]n)\s+(?:has|have|a|ont|hat|haben|ha|han)\b"
     r"|^\W*(?:please )?(?:remind|tell|show) me (?:what|which|how|when|whether)\b"
-    r"|^\W*(?:which|what|welche\w*|quel\w*|qué|cuál\w*)\b[^.!;]*\b(?:could|can|should|might|könn\w*|soll\w*|peu\w*|puis"
+    r"|^\W*(?:which|what|welche\w*|quel\w*|qué|cuál\w*)\b[^.,!;]*\b(?:could|can|should|might|könn\w*|soll\w*|peu\w*|puis"
     r"|pourr\w*|pued\w*|podr\w*)\b[^.!;]*[?？]\W*$|(?:要不要|是不是|有没有|会不会|(?<!可以)(?<!能搞)(?<!能做)(?<!行)(?<!好)吗|多久"
     r"|为什么)[^。！]*[?？]?\W*$",
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(
+    r"^\W*(?:can|could|do|would) you (?:also |even |ever )?(?:work with|handle|deal with|support|cope|read|understand"
+    r"|do (?:audio|video|anything)|rather)\b[^.!;]*[?？]\W*$|\bcheck-?list\b|\bsteps first\b|\bcheckliste\b|清单|"
     r"^\W*(?:(?:so|and|but) )?(?:what(?:['’]s| is| are) (?:an?|the (?:point|meaning|use|idea|difference))\b"
     r"|c['’]est quoi\b"
     r"|qu['’]est-ce qu(?:['’]une?|e c['’]est)\b|was (?:ist eine?|bedeutet|heißt)\b|qué (?:es un"
@@ -108,6 +110,11 @@ _IS_IT = re.compile(
     r"(?! (?:it possible|there (?:a|any) way|about|if))",
     re.IGNORECASE,
 )
+ABLE = re.compile(
+    r"\b(?:can|could|would|will|may|please|kannst|könn\w*|peux|pouv\w+|pourr\w+|puede\w*|podr\w+|bitte|wie wär)\b"
+    r"|吗|能|可以",
+    re.IGNORECASE,
+)
 _TO_SOMEBODY = re.compile(
     rf"^\W*(?:(?:hey|hi|hello|hallo|salut|hola|so|ok)\W+)?@(?!trainyard\b)(?!{FILE_NAME})[\w.-]+"
     r"|^\W*(?:please )?(?:ask|tell|remind) (?!me\b|us\b|it\b|the\b)\w+ (?:to|that|about|not)\b",
@@ -123,7 +130,8 @@ def is_wished(asked: str) -> bool:
 
 def is_begun(asked: str) -> bool:
     """Whether a request that speaks of a model's service wants it, and not its end."""
-    return not (_ENDED.search(asked) or _IS_IT.match(asked) or _ELSEWHERE.search(asked))
+    asks = asked.rstrip().endswith(("?", "？")) and not ABLE.search(asked)
+    return not (asks or _ENDED.search(asked) or _IS_IT.match(asked) or _ELSEWHERE.search(asked))
 
 
 def is_to_somebody(asked: str) -> bool:
