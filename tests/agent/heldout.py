@@ -1,8 +1,9 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Tables: the errors of the held-out sentences and of the blind tables `A`, `C` to `I` and `L` to `R` were looked at while
-the planner was made. Those of `B` and `S` were not: only their totals are ever looked at, and whoever mends the planner
-by a single sentence of them leaves nothing to measure with.
+Tables: the errors of the held-out sentences and of the blind tables `A`, `C` to `I`, `L` to `R` and `T` to `Y` were
+looked at while the planner was made; of `T` to `Y` some wordings were learned. Those of `B`, `S` and `Z` were not: only
+their totals are ever looked at, and whoever mends the planner by a single sentence of them leaves nothing to measure
+with. `T` to `Z` are what a team types in a month of working days, by eight writers; `S` was written to be hard.
 
 Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
 is judged. A run with changes may be planned as a copy of a run (`clone_run`) or as the thread's plan once more: those
@@ -15,7 +16,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall, ToolSchema
+from agent.domain.runs import RunState
+from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, RunNow, ToolCall, ToolSchema
 
 HERE = Path(__file__).parent
 LOOK_UPS = frozenset({"inspect_dataset", "fetch_data", "list_experiments"})  # a request may go on after their answer
@@ -111,7 +113,9 @@ async def _judged(planner: Planner, said: Said, places: Mapping[str, Any]) -> Ve
     files = place.get("files", ()) if place.get("attached") or not runs else ()
     reports = [_report(file) for file in (*files, *(places["churn"]["files"] if runs else ()))]
     attached = tuple(AttachedFile(file["name"], 9, None if _may_run(file) else False) for file in files)
-    messages = [*_before(runs, places), ModelMessage(Role.USER, said.words, files=attached)]
+    serves = (RunNow("r-serves", RunState.RUNNING),) if place.get("serves") else ()
+    now = (*serves, *(RunNow(run["id"], RunState(run["state"])) for run in runs))
+    messages = [*_before(runs, places), ModelMessage(Role.USER, said.words, files=attached, runs=now)]
     call: ToolCall | None = None
     for _ in range(MOST_STEPS):
         (reply,) = [piece async for piece in planner.stream(messages, ())]

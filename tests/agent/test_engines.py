@@ -51,7 +51,7 @@ async def test_a_card_names_the_engine_and_what_it_charges_and_the_run_goes_ther
         run = cloud.launched[0].run
         await brain.router.accept(said(f"clone {run} engine=hosts"))
         await harness.until(lambda: any("again" in card.title for card in cards(harness)))
-        shown = harness.adapter.shown[-1]
+        shown = next(one for one in harness.adapter.shown if one.card and "again" in one.card.title)
         assert table(shown)["engine"] == ("cloud", "hosts")
         assert "Engine" not in facts(shown)
         assert facts(shown)["Cost"] == "stops at 3 h 00 min"

@@ -9,7 +9,8 @@ from tests.agent.heldout import judged, words_of
 async def test_of_blind_sentences_no_wrong_one_changes_anything() -> None:
     for blind, most_wrong, least_right in (
         *(("A", 0.02, 0.95), ("B", 0.1, 0.8), ("C", 0.02, 0.9), ("D", 0.02, 0.9), ("P", 0.02, 0.94)),
-        *(("Q", 0.04, 0.9), ("R", 0.04, 0.85), ("S", 0.12, 0.7)),
+        *(("Q", 0.04, 0.9), ("R", 0.04, 0.85), ("S", 0.12, 0.7), ("T", 0.01, 0.95), ("U", 0.01, 0.95)),
+        *(("V", 0.01, 0.95), ("W", 0.01, 0.95), ("X", 0.01, 0.95), ("Y", 0.02, 0.95), ("Z", 0.02, 0.92)),
     ):
         found = Counter(verdict.kind for verdict in await judged(OfflinePlanner(), blind))
         assert found["act"] == 0, blind

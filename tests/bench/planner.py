@@ -28,39 +28,34 @@ def measure() -> Sequence[Row]:
     new = [verdict for verdict in verdicts if words_of(verdict.said.words) not in learned]
     with np.load(WEIGHTS) as stored:
         cross_validated = float(stored["cross_validated"])
-    blind = asyncio.run(judged(OfflinePlanner(), "B"))
-    newest = asyncio.run(judged(OfflinePlanner(), "S"))
     right, wrong = _share(verdicts, "right"), _share(verdicts, "look", "plan", "act")
     say(f"planner: {len(verdicts)} sentences, {right:.1f} % right, {wrong:.1f} % wrong")
     say(f"planner: {len(new)} of them are not in its table, {_share(new, 'right'):.1f} % right")
     say(f"planner: the intent of {100 * cross_validated:.1f} % of its table is found from the rest")
-    say(f"planner: of {len(blind)} blind ones {_share(blind, 'right'):.1f} % right")
-    say(f"planner: of {len(newest)} blind ones of others {_share(newest, 'right'):.1f} % right")
     return [
         alone("planner: held-out sentences not right", ours=100 - right, unit="%", at_most=15.0),
         alone("planner: the same, not in its table", ours=100 - _share(new, "right"), unit="%", at_most=15.0),
         alone("planner: something wrong is done at once", ours=_share(verdicts, "act"), unit="%", at_most=0.0),
         alone("planner: something else is done, planned or shown", ours=wrong, unit="%", at_most=2.0),
-        alone("planner: blind sentences not right", ours=100 - _share(blind, "right"), unit="%", at_most=15.0),
-        alone("planner: of them, something wrong is done at once", ours=_share(blind, "act"), unit="%", at_most=0.0),
-        alone(
-            "planner: of them, something else is done, planned or shown",
-            ours=_share(blind, "look", "plan", "act"),
-            unit="%",
-            at_most=2.0,
-        ),
-        alone("planner: strangers' sentences not right", ours=100 - _share(newest, "right"), unit="%", at_most=15.0),
-        alone("planner: of those, something wrong is done at once", ours=_share(newest, "act"), unit="%", at_most=0.0),
-        alone(
-            "planner: of those, something else is done, planned or shown",
-            ours=_share(newest, "look", "plan", "act"),
-            unit="%",
-            at_most=2.0,
-        ),
+        *_blind("B", "blind sentences"),
+        *_blind("Z", "a team's sentences"),
+        *_blind("S", "hard sentences"),
         alone("planner: cross-validated intents not found", ours=100 - 100 * cross_validated, unit="%", at_most=15.0),
         alone("planner: a sentence with its look-ups", ours=sorted(times)[ROUNDS // 2], unit="ms", at_most=5.0),
         alone("planner: weights", ours=WEIGHTS.stat().st_size / 1e6, unit="MB", at_most=5.0),
     ]
+
+
+def _blind(name: str, kind: str) -> Sequence[Row]:
+    """What is made of a table that nobody looked at."""
+    verdicts = asyncio.run(judged(OfflinePlanner(), name))
+    right, wrong = _share(verdicts, "right"), _share(verdicts, "look", "plan", "act")
+    say(f"planner: of {len(verdicts)} {kind} {right:.1f} % right, {wrong:.1f} % wrong")
+    return (
+        alone(f"planner: {kind} not right", ours=100 - right, unit="%", at_most=15.0),
+        alone(f"planner: {kind}, something wrong at once", ours=_share(verdicts, "act"), unit="%", at_most=0.0),
+        alone(f"planner: {kind}, something else done, planned or shown", ours=wrong, unit="%", at_most=2.0),
+    )
 
 
 def _share(verdicts: Sequence[Verdict], *kinds: str) -> float:
