@@ -33,6 +33,7 @@ from agent.ports import (
     ServingTokens,
     Whisper,
 )
+from agent.runs.affording import Affording
 from agent.runs.allowances import AllowanceService
 from agent.runs.budgets import BudgetService
 from agent.runs.cards.live import LiveCards
@@ -173,6 +174,7 @@ class _Services:
     members: Members
     budgets: BudgetService
     allowances: AllowanceService
+    affording: Affording
 
     async def whisper(self, caller: Caller, key: str, text: str) -> None:
         """Tell the caller something that nobody else reads."""
@@ -208,7 +210,9 @@ def _services(around: Surroundings) -> _Services:
         stores.runs, around.engines, clock, changed=news, timings=options.timings, listening=options.listening
     )
     bills = Bills(stores.usage, clock)
+    budgets = BudgetService(stores.budgets, clock, charged=options.charged)
     alone = options.quorum == 1 and options.second_person is SecondPerson.NEVER
+    allowances = AllowanceService(stores.allowances, clock, in_force=alone)
     return _Services(
         delivery=delivery,
         artifacts=artifacts,
@@ -224,8 +228,9 @@ def _services(around: Surroundings) -> _Services:
             stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
         ),
         members=Members(options.grants, around.adapters),
-        budgets=BudgetService(stores.budgets, clock, charged=options.charged),
-        allowances=AllowanceService(stores.allowances, clock, in_force=alone),
+        budgets=budgets,
+        allowances=allowances,
+        affording=Affording(budgets, allowances, stores.runs),
     )
 
 
@@ -250,13 +255,13 @@ def _run_tools(around: Surroundings, services: _Services) -> Sequence[Toolset]:
     runs, engines, clock = around.stores.runs, around.engines, around.clock
     bundles, blobs = around.bundles, around.blobs
     service, files, artifacts = services.runs, services.files, services.artifacts
-    control = Control(runs, service, services.members, around.acts)
+    control = Control(runs, service, services.members, around.acts, services.affording)
     return (
         Data(files, runs, engines, blobs, artifacts),
         Training(files, runs, service, engines, bundles, artifacts),
         OwnScripts(files, runs, service, engines, bundles, blobs, artifacts),
         control,
-        Changing(runs, service, control, bundles, engines, files, blobs, artifacts),
+        Changing(runs, service, control, bundles, engines, files, blobs, artifacts, services.affording),
         ApplyingModels(files, runs, service, engines, bundles),
         ServingModels(runs, service, control, engines, bundles, around.tokens, services.whisper),
         Looking(runs, service, engines, artifacts, clock),
@@ -294,6 +299,7 @@ def _router(around: Surroundings, services: _Services, dispatcher: Dispatcher) -
         services.members,
         services.budgets,
         services.allowances,
+        services.affording,
         lifetime=options.approval_lifetime,
         second_person=options.second_person,
         quorum=options.quorum,

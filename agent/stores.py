@@ -283,7 +283,7 @@ class Approvals(Protocol):
     async def edit(self, edited: Approval, card: Content, *, digest: str, by: Person, at: datetime) -> bool:
         """Compare-and-set from pending with this whole digest: other arguments, and the card that shows them."""
 
-    async def decide(
+    async def decide(  # noqa: PLR0913 - who decided what, when, why, and what that lets start
         self,
         approval_id: str,
         *,
@@ -293,10 +293,12 @@ class Approvals(Protocol):
         at: datetime,
         name: str = "",
         reason: str = "",
+        lets: Allowance | None = None,
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest.
 
-        `by` is the key of who decides, `name` how people know them, `reason` why they reject it.
+        `by` is the key of who decides, `name` how people know them, `reason` why they reject it, `lets` what starts
+        without asking from then on.
         """
 
     async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content, *, at: datetime) -> bool:
@@ -330,6 +332,9 @@ class Allowances(Protocol):
 
     async def end(self, session_id: str) -> None:
         """Nothing of this session is approved by itself any more."""
+
+    async def of_run(self, run_id: str) -> Allowance | None:
+        """The one in force that approved a run by itself."""
 
     async def spent_usd(self, allowance_id: str) -> float:
         """What it has paid for: of runs that are over what they used, of others all that was approved."""

@@ -57,7 +57,8 @@ class ApprovalEdits:
         """
         approval = await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
-        await self._deciders.check(approval, turn, person)
+        mine = approval.model_copy(update={"edited_by": ()})  # who changed it once may do so again
+        await self._deciders.check(mine, turn, person)
         now = self._clock.now()
         older = digest is not None and approval.digest[:SHOWN_DIGEST_CHARS] != digest
         if approval.state is not ApprovalState.PENDING or approval.expires_at <= now or older:
@@ -69,7 +70,8 @@ class ApprovalEdits:
         changed = difference(approval.arguments, planned.exact)
         if not changed:
             raise BadRequest("That is what the plan says already; approve or reject it.")
-        edited = sealed(approval.model_copy(update={"arguments": planned.exact, "edits": edits}))
+        editors = tuple(dict.fromkeys((*approval.edited_by, person.key)))
+        edited = sealed(approval.model_copy(update={"arguments": planned.exact, "edits": edits, "edited_by": editors}))
         fact = Fact(name=f"Changed by {person.shown}", value=", ".join(changed))
         card = planned.card.model_copy(update={"facts": (fact, *planned.card.facts)})
         shown = Content(card=await self._cards.of(replace(planned, card=card), edited, turn))

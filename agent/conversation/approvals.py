@@ -4,7 +4,6 @@ Who may decide is in `deciders`, what is shown in `approval_cards`, changes of a
 follows a decision is in `settling`. Called by tool calls, decisions, turns and the inbox router.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,6 +23,7 @@ from agent.domain.inbound import Person
 from agent.domain.policy import Effect, Right, SecondPerson
 from agent.domain.runs import RunSpec
 from agent.ports import Clock, ToolCall
+from agent.runs.affording import Affording
 from agent.runs.allowances import AllowanceService
 from agent.runs.budgets import BudgetService
 from agent.stores import Approvals, Conversations, Turn
@@ -47,6 +47,7 @@ class ApprovalService:
         members: Members,
         budgets: BudgetService,
         allowances: AllowanceService,
+        affording: Affording,
         *,
         lifetime: timedelta,
         second_person: SecondPerson = SecondPerson.NEVER,
@@ -71,7 +72,7 @@ class ApprovalService:
         self._settling = Settling(approvals, conversations, dispatcher, delivery, clock)
         self._edits = ApprovalEdits(approvals, conversations, dispatcher, delivery, clock, self._deciders, self._cards)
         self._by_itself: set[str] = set()  # turns with a call that was approved by an allowance
-        self._spending = asyncio.Lock()  # from the look at what is left to the run that takes it
+        self._spending = affording.spending
 
     async def ask(self, turn: Turn, call: ToolCall, needed: NeedsApproval, *, tainted: bool) -> None:
         """Store the question and show its card; the turn is paused in the same transaction.
@@ -191,11 +192,10 @@ class ApprovalService:
         async with self._spending if takes else contextlib.nullcontext():
             if takes and approval.state is ApprovalState.PENDING:
                 await self._admit(approval, turn)
-            decided = await self._decided(approval, person, approve=approve, digest=digest, reason=reason)
+            lets = self._allowances.new(turn.session_id, person, tool=approval.tool) if always else None
+            decided = await self._decided(approval, person, approve=approve, digest=digest, reason=reason, lets=lets)
             if decided is None:
                 return None
-            if always:
-                await self._allowances.allow(turn.session_id, person, tool=approval.tool)
             try:
                 return turn if await self._settling.carry_out(decided, turn) else None
             except TransientError as error:
@@ -203,7 +203,7 @@ class ApprovalService:
                 raise TransientError(f"{stored} What is in the way: {error}") from error
 
     async def _decided(
-        self, approval: Approval, person: Person, *, approve: bool, digest: str, reason: str
+        self, approval: Approval, person: Person, *, approve: bool, digest: str, reason: str, lets: Allowance | None
     ) -> Approval | None:
         """The question once it is decided; None where others have to approve it too. Raises `Conflict`."""
         now, name = self._clock.now(), person.shown
@@ -223,6 +223,7 @@ class ApprovalService:
             name=name,
             at=now,
             reason=reason[:REASON_CHARS],
+            lets=lets,
         )
         if decided is None:
             raise Conflict(why_not(await self._approvals.get(approval.id), now))

@@ -32,8 +32,9 @@ class Approval(Value):
     """One question. `requester` is the key of the person who decides it: who asked, or whose run it is about.
 
     `digest` covers everything that decides what happens (see `digest_of`). `edits` are the changes that people made to
-    what the call asked for, `edited_at` is the time of the last one; `reason` is why it was rejected. `quorum` is how
-    many people have to approve; `allowance` names the one that approved it by itself.
+    what the call asked for, `edited_by` the keys of who made them, `edited_at` the time of the last one; `reason` is
+    why it was rejected. `quorum` is how many people have to approve; `allowance` names the one that approved it by
+    itself.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Approval(Value):
     reason: str = ""
     edits: dict[str, JsonValue] = Field(default_factory=dict)
     edited_at: datetime | None = None
+    edited_by: tuple[str, ...] = ()
     quorum: int = 1
     allowance: str = ""
 

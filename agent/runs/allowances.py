@@ -6,6 +6,7 @@ the cap until the run is over, and then what it has used.
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -14,6 +15,13 @@ from agent.domain.ids import new_ulid
 from agent.domain.inbound import Person
 from agent.ports import Clock
 from agent.stores import Allowances
+
+
+class Cap(NamedTuple):
+    """How many dollars may be spent unasked, and how many of them nobody used or may still use."""
+
+    usd: float
+    left_usd: float
 
 
 class AllowanceService:
@@ -32,21 +40,30 @@ class AllowanceService:
 
     async def allow(self, session_id: str, person: Person, *, tool: str = "", cap_usd: float | None = None) -> None:
         """Let a tool be approved by itself, or with a cap whatever has a known price."""
-        await self._allowances.put(
-            Allowance(
-                id=new_ulid(),
-                session_id=session_id,
-                tool=tool,
-                cap_usd=cap_usd,
-                by=person.key,
-                name=person.shown,
-                at=self._clock.now(),
-            )
+        await self._allowances.put(self.new(session_id, person, tool=tool, cap_usd=cap_usd))
+
+    def new(self, session_id: str, person: Person, *, tool: str = "", cap_usd: float | None = None) -> Allowance:
+        """Such an allowance, not yet stored."""
+        return Allowance(
+            id=new_ulid(),
+            session_id=session_id,
+            tool=tool,
+            cap_usd=cap_usd,
+            by=person.key,
+            name=person.shown,
+            at=self._clock.now(),
         )
 
     async def end(self, session_id: str) -> None:
         """Remove the allowances of a session, so that people are asked about everything again."""
         await self._allowances.end(session_id)
+
+    async def cap_of(self, run_id: str) -> Cap | None:
+        """The cap under which a run was started unasked; None for one that people approved."""
+        one = await self._allowances.of_run(run_id)
+        if one is None or one.cap_usd is None:
+            return None
+        return Cap(one.cap_usd, one.cap_usd - await self._allowances.spent_usd(one.id))
 
     async def covering(self, session_id: str, tool: str, spec: dict[str, JsonValue]) -> Allowance | None:
         """The allowance that covers a job of this tool. A cap covers no job without a known price."""

@@ -17,6 +17,13 @@ _STARTED = select(approval.c.state.label("decided"), approval.c.arguments, run.c
 )
 
 
+def put_allowance(connection: Connection, new: Allowance) -> None:
+    """Store it in place of the one for the same tool."""
+    same = delete(allowance).where(allowance.c.session_id == new.session_id, allowance.c.tool == new.tool)
+    connection.execute(same)
+    connection.execute(insert(allowance), new.model_dump())
+
+
 class SqlAllowances:
     """One row for each that is in force."""
 
@@ -32,18 +39,19 @@ class SqlAllowances:
 
     async def put(self, new: Allowance) -> None:
         """Store it in place of the one for the same tool."""
-        same = delete(allowance).where(allowance.c.session_id == new.session_id, allowance.c.tool == new.tool)
-
-        def store(connection: Connection) -> None:
-            connection.execute(same)
-            connection.execute(insert(allowance), new.model_dump())
-
-        await self._database.write(store)
+        await self._database.write(lambda connection: put_allowance(connection, new))
 
     async def end(self, session_id: str) -> None:
         """Nothing of this session is approved by itself any more."""
         gone = delete(allowance).where(allowance.c.session_id == session_id)
         await self._database.write(lambda connection: connection.execute(gone))
+
+    async def of_run(self, run_id: str) -> Allowance | None:
+        """The one in force that approved a run by itself."""
+        started = _STARTED.where(run.c.id == run_id).with_only_columns(approval.c.allowance)
+        query = select(allowance).where(allowance.c.id.in_(started))
+        row = await self._database.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else Allowance.model_validate(row, from_attributes=True)
 
     async def spent_usd(self, allowance_id: str) -> float:
         """What it has paid for: of runs that are over what they used, of others all that was approved."""

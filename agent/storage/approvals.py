@@ -13,6 +13,7 @@ from agent.domain.approvals import (
     AGAIN_KEY,
     CARD_KEY,
     SHOWN_DIGEST_CHARS,
+    Allowance,
     Approval,
     ApprovalState,
     decided_again,
@@ -21,6 +22,7 @@ from agent.domain.content import Content
 from agent.domain.errors import NotFound
 from agent.domain.inbound import Person, Thread
 from agent.ports import ModelMessage, Role, ToolCall
+from agent.storage.allowances import put_allowance
 from agent.storage.audit import record
 from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
@@ -48,6 +50,7 @@ def as_approval(row: Row[Any]) -> Approval:
         reason=row.reason,
         edits=json.loads(row.edits),
         edited_at=row.edited_at,
+        edited_by=tuple(json.loads(row.edited_by)),
         quorum=row.quorum,
         allowance=row.allowance,
     )
@@ -65,6 +68,7 @@ class SqlApprovals:
         values = asked.model_dump() | {
             "arguments": json.dumps(asked.arguments),
             "edits": json.dumps(asked.edits),
+            "edited_by": json.dumps(asked.edited_by),
             "card": wire.encode(card).decode(),
         }
 
@@ -115,6 +119,7 @@ class SqlApprovals:
                 edits=json.dumps(edited.edits),
                 digest=edited.digest,
                 edited_at=at,
+                edited_by=json.dumps(edited.edited_by),
                 card=wire.encode(card).decode(),
             )
         )
@@ -129,7 +134,7 @@ class SqlApprovals:
 
         return await self._database.write(store)
 
-    async def decide(
+    async def decide(  # noqa: PLR0913 - who decided what, when, why, and what that lets start
         self,
         approval_id: str,
         *,
@@ -139,6 +144,7 @@ class SqlApprovals:
         at: datetime,
         name: str = "",
         reason: str = "",
+        lets: Allowance | None = None,
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
         open_one = _shows(approval_id, digest)
@@ -153,6 +159,9 @@ class SqlApprovals:
             row = connection.execute(select(approval).where(approval.c.id == approval_id)).one()
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == row.turn_id)).one())
             record(connection, state.value, as_approval(row), owner.thread, at=at, who=by, name=name)
+            if lets is not None:
+                put_allowance(connection, lets)
+                record(connection, "always", as_approval(row), owner.thread, at=at, who=by, name=name)
             return row
 
         row = await self._database.write(store)
@@ -206,7 +215,8 @@ class SqlApprovals:
             if connection.execute(change).rowcount != 1:
                 return False
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == decided.turn_id)).one())
-            add_message(connection, owner, ModelMessage(Role.TOOL, result, call_id=call.id))
+            said = decided.decided_by or "" if decided.reason else ""  # who gave the reason that stands in the result
+            add_message(connection, owner, ModelMessage(Role.TOOL, result, call_id=call.id, steers=said))
             connection.execute(update(turn).where(turn.c.id == decided.turn_id).values(state=TurnState.RUNNING))
             put_post(connection, CARD_KEY.format(decided.id), owner.thread, card, whisper=None, urgent=True)
             _settle_again(connection, owner.thread, decided.id, card)

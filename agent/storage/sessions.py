@@ -151,6 +151,8 @@ def _own_messages(connection: Connection, person: Person) -> list[tuple[Row[Any]
     steered = message.c.facts.contains(json.dumps(person.key), autoescape=True)
     found = []
     for row in connection.execute(asked.where(likely | steered)).all():
+        if row.role == Role.TOOL and "approval" in json.loads(row.text):
+            continue  # a decision, of which the reason alone is deleted
         steers = json.loads(row.facts).get("steers", "") if row.facts else ""
         if (steers or wire.decode(Person, row.person).key) == person.key:
             found.append((row, not steers))

@@ -193,6 +193,7 @@ approval = Table(
     Column("reason", Text, nullable=False, server_default=""),
     Column("edits", Text, nullable=False, server_default="{}"),
     Column("edited_at", Moment),
+    Column("edited_by", Text, nullable=False, server_default="[]"),
     Column("quorum", Integer, nullable=False, server_default="1"),  # how many people have to approve
     Column("allowance", String(32), nullable=False, server_default=""),  # that approved it by itself
     UniqueConstraint("turn_id", "call_id"),

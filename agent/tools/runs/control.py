@@ -14,9 +14,10 @@ from pydantic import Field, JsonValue
 
 from agent.domain.content import Card, Fact
 from agent.domain.errors import AppError, NotAllowed
-from agent.domain.policy import Effect, may_control
+from agent.domain.policy import Effect, Right, may_control
 from agent.domain.runs import LIVE, PRIORITIES, Run, RunState
 from agent.ports import ReadsActs
+from agent.runs.affording import Affording
 from agent.runs.life.service import RunService
 from agent.stores import Runs
 from agent.tools.finding import named_or_only
@@ -60,8 +61,11 @@ class PriorityArguments(ControlArguments):
 class Control:
     """The tools of this family."""
 
-    def __init__(self, runs: Runs, service: RunService, members: Members, acts: ReadsActs) -> None:
+    def __init__(
+        self, runs: Runs, service: RunService, members: Members, acts: ReadsActs, affording: Affording
+    ) -> None:
         """Approvers among the `members` count as the owners of every run; `acts` reads what people ask for."""
+        self._affording = affording
         self._runs = runs
         self._service = service
         self._members = members
@@ -143,7 +147,11 @@ class Control:
     async def retry(self, caller: Caller, asked: ControlArguments) -> Result:
         """Begin another attempt of a run that ended badly."""
         run = await self._meant(caller, asked, "retry")
-        return await self._done(run, await self._service.retry(run.id))
+        if Right.LAUNCH not in await self._members.rights(caller.person, caller.thread):
+            who = self._members.who(Right.LAUNCH)
+            raise NotAllowed(f"Trying `{run.id}` again costs, and you may only ask. Who may launch: {who}.")
+        async with self._affording.again(run):
+            return await self._done(run, await self._service.retry(run.id))
 
     async def prioritise(self, caller: Caller, asked: PriorityArguments) -> Result:
         """Change the run's place in the queue."""

@@ -4,6 +4,7 @@
 script with a syntax error is refused before anybody is asked. Called through the dispatcher.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
@@ -15,8 +16,9 @@ from agent.domain.errors import BadData, BadRequest
 from agent.domain.orders import HostInfo
 from agent.domain.policy import Effect
 from agent.domain.redaction import without_secrets
-from agent.domain.runs import PRIORITIES, Network, RunSpec, Script
+from agent.domain.runs import ENDED, PRIORITIES, Network, RunSpec, Script
 from agent.ports import Blobs, Bundles
+from agent.runs.affording import Affording
 from agent.runs.engines import Engines
 from agent.runs.life.refusals import with_new_program
 from agent.runs.life.service import RunService
@@ -97,6 +99,7 @@ class Changing:
         data: DataFiles,
         blobs: Blobs,
         files: ArtifactWriter,
+        affording: Affording,
     ) -> None:
         """`control` knows whose run it is; `blobs` has what people attached; `files` hands over long diffs."""
         self._runs = runs
@@ -107,6 +110,7 @@ class Changing:
         self._data = data
         self._blobs = blobs
         self._files = files
+        self._affording = affording
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -182,7 +186,9 @@ class Changing:
     async def update(self, _caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
         """Give the run its approved script. Raises `Conflict` when the run has another script than was shown."""
         run_id, new, was = (str(exact[name]) for name in ("run", "bundle_sha256", "was"))
-        text = await self._service.update_script(run_id, new, was=was)
+        run = await self._runs.get(run_id)
+        async with self._affording.again(run) if run.state in ENDED else contextlib.nullcontext():
+            text = await self._service.update_script(run_id, new, was=was)
         after = await self._runs.get(run_id)
         return Result(text, {"run": run_id, "state": after.state.value})
 
