@@ -242,6 +242,35 @@ async def test_words_of_a_turn_at_work_are_deleted_too_and_it_goes_on(harness: H
     assert '"bob"' not in kept_in(harness, "turn")
 
 
+async def test_what_undo_and_exports_repeat_is_deleted_too(harness: Harness) -> None:
+    harness.model = answers("Noted.", "Fine.", "Seen.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "the canary\nsings", person=BOB)
+        await tells(harness, brain, "the sparrow too")
+        await tells(harness, brain, "export")
+        assert "canary" in files_of(harness)
+        assert "“the sparrow too”" in await tells(harness, brain, "undo")
+        assert "“the canary\nsings”" in await tells(harness, brain, "undo", person=ALICE)
+        await brain.router.accept(said("forget me", person=BOB, thread=ELSEWHERE))
+        await harness.until(lambda: any(c.card and c.card.buttons for c in harness.adapter.shown))
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB, thread=ELSEWHERE))
+        await harness.until(lambda: any("I deleted 2 messages of yours." in text for text in harness.adapter.texts()))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert "I forgot the last turn: “[deleted]”, with all that was said in it." in harness.adapter.texts()
+        assert "“the sparrow too”" in str(harness.adapter.shown)
+        await tells(harness, brain, "export")
+    assert "canary" not in kept_in(harness) + str(harness.adapter.shown)
+    assert "canary" not in files_of(harness)
+    assert "sparrow" in files_of(harness)
+
+
+def files_of(harness: Harness) -> str:
+    """All that stands in files beside the database."""
+    files = (path for path in harness.folder.rglob("*") if path.is_file() and not path.name.startswith("test.db"))
+    return "".join(path.read_text(errors="replace") for path in files)
+
+
 def kept_in(harness: Harness, *tables: str) -> str:
     """All that stands in these tables; unsaid, in all."""
     with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
