@@ -20,6 +20,7 @@ from agent.domain.session_events import quoted
 from agent.ports import ModelMessage
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Compaction, Conversations, Sessions, Turn
+from agent.tools.dispatch import OUTCOME_UNKNOWN
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool, Toolset
 
 EMPTY = "Nothing was said in this conversation yet."
@@ -184,16 +185,16 @@ class SessionTools:
         await self._compactor.store(caller.session_id, caller.thread, made, notice, key=caller.act)
 
     def _changes(self, turn: Sequence[ModelMessage]) -> list[str]:
-        """What calls of a turn did that is not undone with it."""
+        """What calls of a turn did, or may have done, that is not undone with it."""
         tools = {call.id: call.name for said in turn for call in said.calls}
         lines = []
         for said in turn:
             name = tools.get(said.call_id, "")
             answer = json.loads(said.text) if name and said.text.startswith("{") else {}
-            if (
-                name
-                and self._effects.get(name, Effect.READ) is not Effect.READ
-                and not {"error", "approval"} & answer.keys()
-            ):
+            if self._effects.get(name, Effect.READ) is Effect.READ or "approval" in answer:
+                continue
+            if "error" not in answer:
                 lines.append(f"- `{name}`: {str(answer.get('text', ''))[:200]}")
+            elif answer.items() >= OUTCOME_UNKNOWN.items():
+                lines.append(f"- `{name}` may have been done: {str(answer['error'])[:200]}")
         return lines
