@@ -3,7 +3,7 @@
 What is remembered of runs is in `agent.run_store`, and its names can be had from here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -229,6 +229,14 @@ class SessionInfo:
     asked: str  # its first words
 
 
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What became of a person's words: how many messages these were, and the threads where something is shown anew."""
+
+    messages: int
+    threads: Collection[str]
+
+
 class Sessions(Protocol):
     """Sessions as a whole."""
 
@@ -258,10 +266,10 @@ class Sessions(Protocol):
     async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:
         """Let a thread go on with a session, and say so there, in one transaction."""
 
-    async def forget(self, person: Person) -> int:
-        """Delete what a person said from messages, summaries, cards and handled inbox items; how many these were.
+    async def forget(self, person: Person) -> Forgotten:
+        """Delete what a person said from messages, summaries, cards, words of `undo` and handled inbox items.
 
-        Reasons of rejections and answers to questions count.
+        Reasons of rejections and answers to questions count as messages.
         """
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.conversation.redacted import REMEDY
+from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.datasets import FILE_LIMIT_BYTES, DatasetRef
-from agent.domain.errors import AppError, BadData, NotFound
+from agent.domain.errors import AppError, BadData, Conflict, NotFound
 from agent.domain.inbound import Attachment, Inbound, Said
 from agent.ports import AttachedFile, Blobs, ChatAdapter, Clock, Whisper
 from agent.stores import Conversations, InboxItem
@@ -20,6 +21,7 @@ ATTACHED = (
     "the value, but whoever reads this channel can open the file. Please delete it there and revoke the secret. "
     f"{REMEDY}"
 )
+STOPPED = "`{}` was not downloaded to its end, as somebody said `stop`. Send it again, if it is needed."
 
 
 class AttachedFiles:
@@ -40,8 +42,13 @@ class AttachedFiles:
         self._delivery = delivery
         self._clock = clock
 
-    async def take(self, item: InboxItem, said: Said) -> tuple[tuple[AttachedFile, ...], tuple[str, ...]]:
-        """Download what came with a message, unless it has a turn already; the files, and why others were not taken."""
+    async def take(
+        self, item: InboxItem, said: Said, control: TurnControl | None = None
+    ) -> tuple[tuple[AttachedFile, ...], tuple[str, ...]]:
+        """Download what came with a message, unless it has a turn already; the files, and why others were not taken.
+
+        Through `control` people end a download that goes on, and those that would follow.
+        """
         if not said.attachments or await self._conversations.turn_of_item(item.id) is not None:
             return (), ()
         session_id = await self._conversations.session_of(item.inbound.thread, create=True)
@@ -51,7 +58,7 @@ class AttachedFiles:
         refused: list[str] = []
         for attachment in said.attachments:
             try:
-                dataset = await self._fetched(item.inbound, attachment)
+                dataset = await self._fetched(item.inbound, attachment, control)
             except AppError as error:
                 refused.append(error.text)
                 continue
@@ -60,7 +67,7 @@ class AttachedFiles:
             files.append(AttachedFile(dataset.name, dataset.size_bytes, dataset.program))
         return tuple(files), tuple(refused)
 
-    async def _fetched(self, inbound: Inbound, file: Attachment) -> DatasetRef:
+    async def _fetched(self, inbound: Inbound, file: Attachment, control: TurnControl | None) -> DatasetRef:
         """An attachment, downloaded and stored. Raises `AppError`: it cannot be taken; the text says why."""
         if file.size_bytes > FILE_LIMIT_BYTES:
             raise BadData(
@@ -69,7 +76,13 @@ class AttachedFiles:
             )
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "attachment"
-            await self._adapters[inbound.thread.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
+            coming = self._adapters[inbound.thread.platform].fetch(file, path, limit_bytes=FILE_LIMIT_BYTES)
+            try:
+                await (control.wait(coming) if control else coming)
+            except TimeoutError:
+                if control is None or control.by is None:
+                    raise
+                raise Conflict(STOPPED.format(file.name)) from None
             dataset = await self._blobs.put(path, name=file.name)
             program = await asyncio.to_thread(holds_program, path, file.name)
             return dataset.model_copy(update={"program": program})

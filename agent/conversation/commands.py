@@ -12,6 +12,7 @@ from agent.conversation.turn_control import TurnControl
 from agent.conversation.turns import Turns
 from agent.domain.content import Content
 from agent.domain.errors import Conflict
+from agent.domain.session_events import ACT_KEY
 from agent.stores import Conversations, InboxItem
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Caller
@@ -77,7 +78,7 @@ class CommandService:
             return await self._ask(item, control)
         in_thread = whisper_for(item) is None  # then the answer opens a thread, in which people go on
         session_id = await self._conversations.session_of(inbound.thread, create=in_thread) or ""
-        caller = Caller(inbound.person, session_id, inbound.thread, act=f"act:{item.id}")
+        caller = Caller(inbound.person, session_id, inbound.thread, act=ACT_KEY.format(item.id))
         if await self._replies.done(caller.act):  # before a restart
             return await self._replies.whisper(item, DONE)
         coming = carry_out(words, caller, self._dispatcher)

@@ -1,5 +1,6 @@
 """Tools over a whole conversation, for commands alone: a fresh start, undo, compact, export, continuing, forgetting."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +16,11 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Card
 from agent.domain.errors import Conflict, NotFound
 from agent.domain.policy import Effect
+from agent.domain.session_events import quoted
 from agent.ports import ModelMessage
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Compaction, Conversations, Sessions, Turn
+from agent.tools.dispatch import OUTCOME_UNKNOWN
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool, Toolset
 
 EMPTY = "Nothing was said in this conversation yet."
@@ -26,11 +29,12 @@ AT_WORK = "An answer is being given here. Say `stop`, or wait for its end, and t
 BEGUN_ANEW = "A fresh start was made before anybody answered."
 BACK = "_I read this conversation from its beginning again._"
 MOVED = "This thread goes on with the conversation {}; what was said here before is kept as {}."
+EXPORTS = "sessions"  # the folder of all exports
 NO_SESSION = "I find no conversation there that you may read here."
 FORGET = (
     "Your words, and your name with them, are deleted from every conversation that I stored, from its summaries, "
-    "from cards and from what I was sent; so is what I would read of them. What else stands in the chat, files, runs, "
-    "and who approved what stay."
+    "from cards, from what `undo` said and from what I was sent; so is what I would read of them, and every `export` "
+    "that I keep. What else stands in the chat (exports that I posted, too), files, runs, and who approved what stay."
 )
 
 
@@ -67,6 +71,7 @@ class SessionTools:
         self._questions = questions
         self._artifacts = artifacts
         self._delivery = delivery
+        self._exporting = asyncio.Lock()  # no export is made of what is being deleted
         self._effects = {tool.name: tool.effect for family in (*beside, self) for tool in family.tools()}
 
     def tools(self) -> Sequence[Tool]:
@@ -119,17 +124,21 @@ class SessionTools:
 
     def _undone(self, turn: Sequence[ModelMessage]) -> str:
         text, done = (
-            f"I forgot the last turn: “{turn[0].text[:100]}”, with all that was said in it.",
+            f"I forgot the last turn: {quoted(turn[0].text)}, with all that was said in it.",
             self._changes(turn),
         )
         return "\n".join((text, "What was done in it stays done:", *done)) if done else text
 
     async def export(self, caller: Caller, _asked: NoArguments) -> Result:
         """As jsonl for programs and as markdown for people."""
+        async with self._exporting:
+            return await self._export(caller)
+
+    async def _export(self, caller: Caller) -> Result:
         recording = await self._sessions.recording(caller.session_id)
         if not recording.events:
             raise NotFound(EMPTY)
-        about = f"sessions/{caller.session_id}"
+        about = f"{EXPORTS}/{caller.session_id}"
         lines = "".join(f"{line}\n" for line in recording.lines())
         jsonl = await self._artifacts.document(lines, name="conversation.jsonl", about=about)
         markdown = await self._artifacts.document(as_markdown(recording), name="conversation.md", about=about)
@@ -159,8 +168,12 @@ class SessionTools:
 
     async def forget(self, caller: Caller, _exact: dict[str, JsonValue], _token: str) -> Result:
         """Delete it; done twice, there is nothing left to delete."""
-        count = await self._sessions.forget(caller.person)
-        return Result(f"I deleted {counted(count, 'message')} of yours.")
+        async with self._exporting:
+            await self._artifacts.delete(about=EXPORTS)
+            forgotten = await self._sessions.forget(caller.person)
+        for thread_key in forgotten.threads:
+            self._delivery.wake(thread_key)
+        return Result(f"I deleted {counted(forgotten.messages, 'message')} of yours.")
 
     async def _newest(self, caller: Caller) -> tuple[Turn, int]:
         found = await self._sessions.newest(caller.session_id)
@@ -172,16 +185,16 @@ class SessionTools:
         await self._compactor.store(caller.session_id, caller.thread, made, notice, key=caller.act)
 
     def _changes(self, turn: Sequence[ModelMessage]) -> list[str]:
-        """What calls of a turn did that is not undone with it."""
+        """What calls of a turn did, or may have done, that is not undone with it."""
         tools = {call.id: call.name for said in turn for call in said.calls}
         lines = []
         for said in turn:
             name = tools.get(said.call_id, "")
             answer = json.loads(said.text) if name and said.text.startswith("{") else {}
-            if (
-                name
-                and self._effects.get(name, Effect.READ) is not Effect.READ
-                and not {"error", "approval"} & answer.keys()
-            ):
+            if self._effects.get(name, Effect.READ) is Effect.READ or "approval" in answer:
+                continue
+            if "error" not in answer:
                 lines.append(f"- `{name}`: {str(answer.get('text', ''))[:200]}")
+            elif answer.items() >= OUTCOME_UNKNOWN.items():
+                lines.append(f"- `{name}` may have been done: {str(answer['error'])[:200]}")
         return lines

@@ -100,7 +100,7 @@ class Settling:
         except Exception as error:
             if isinstance(error, TransientError) and self._clock.now() < approval.expires_at:
                 raise  # it may have been done: it stays decided, and is repeated with its token until the card expires
-            return failure_of(error, call)
+            return failure_of(error, call, reads=False)
 
 
 def _json(value: object) -> str:

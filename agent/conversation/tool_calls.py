@@ -27,7 +27,7 @@ from agent.tools.tool import Caller, Result
 
 UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
-    'Check the state before you repeat it."}'
+    'Check the state before you repeat it.", "outcome": "unknown"}'
 )
 ASKED_FIRST = (
     '{"error": "You asked people first, and this was not done, as their answer may change it. '
@@ -125,7 +125,8 @@ class ToolCalls:
                 with control.finishing(call.name):
                     result = await self._dispatcher.call(caller, call)
         except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
-            return CANCELLED if reads and control.by and isinstance(error, TimeoutError) else failure_of(error, call)
+            is_ended = reads and control.by and isinstance(error, TimeoutError)
+            return CANCELLED if is_ended else failure_of(error, call, reads=reads)
         if isinstance(result, Result) and not result.choices:
             return result
         if control.by:

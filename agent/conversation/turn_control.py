@@ -14,7 +14,7 @@ from agent.ports import ModelMessage
 from agent.stores import Turn
 
 T = TypeVar("T")
-Hear = Callable[[Turn], Awaitable[Sequence[ModelMessage]]]
+Hear = Callable[["TurnControl", Turn], Awaitable[Sequence[ModelMessage]]]
 
 
 class TurnControl:
@@ -23,11 +23,15 @@ class TurnControl:
     def __init__(self, person: Person, hear: Hear) -> None:
         """`person` is whose turn it is; `hear` takes what people have said since and stores it as part of the turn."""
         self.person = person
-        self.hear = hear
+        self._hear = hear
         self.by: Person | None = None
         self.finishes: list[str] = []  # tools with an effect that are at work now
         self.finished: list[str] = []  # of those, what ended after somebody had ended the turn
         self._limits: set[asyncio.Timeout] = set()
+
+    async def hear(self, turn: Turn) -> Sequence[ModelMessage]:
+        """What people have said since, now part of the turn."""
+        return await self._hear(self, turn)
 
     def press(self, by: Person) -> Sequence[str]:
         """End the turn now; the names of tools that change something and are waited for."""

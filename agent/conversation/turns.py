@@ -106,7 +106,7 @@ class Turns:
         inbound = item.inbound
         said = said_in(inbound)
         turn = Turn(f"t-{new_ulid()}", "", item.id, inbound.thread, inbound.person, kind=kind)
-        files, refused = await self._files.take(item, said)
+        files, refused = await self._files.take(item, said, control)
         asked = ModelMessage(Role.USER, said.text, files=files, refused=refused)
         begun = await self._conversations.begin_turn(turn, asked)
         if begun is not None:
@@ -122,7 +122,7 @@ class Turns:
             await self._loop.run(turn, context, control)
             context = await self._conversations.resume_turn(turn) if await self._approvals.go_on(turn) else None
 
-    async def _hear(self, heard: list[int], turn: Turn) -> list[ModelMessage]:
+    async def _hear(self, heard: list[int], control: TurnControl, turn: Turn) -> list[ModelMessage]:
         """What people have said in a turn's thread since it began, taken from those that wait and made part of it.
 
         It counts as taken with the commit that stores the message and ends the inbox item: a crash before that leaves
@@ -130,9 +130,12 @@ class Turns:
         """
         messages: list[ModelMessage] = []
         waiting = self._waiting.of(turn.thread)
-        while waiting is not None and isinstance(item := waiting.first(), InboxItem) and steers(item.inbound, turn):
+        while waiting is not None and control.by is None:
+            item = waiting.first()
+            if not (isinstance(item, InboxItem) and steers(item.inbound, turn)):
+                break
             words, person = said_in(item.inbound), item.inbound.person
-            files, refused = await self._files.take(item, words)
+            files, refused = await self._files.take(item, words, control)
             said = ModelMessage(
                 Role.USER, words.text, files=files, refused=refused, speaker=person.shown, steers=person.key
             )

@@ -2,7 +2,8 @@
 
 Owns the table of token shapes and the forms in which a known value may turn up. Knows neither files nor pipes, and
 keeps nothing but whether a private key is being printed. Called by the supervisor for each line before it is stored, by
-the sessions for each message before it is stored, by the dispatcher for what tools give, and by the bot's log.
+the sessions for each message before it is stored, by the dispatcher for what tools give, and by the logs of the bot and
+of its gateway.
 Does not find what is cut up, encrypted or encoded in a way of the script's own: a script that has a secret and a wish
 to print it can do so. The walls and the short list of granted names stand against that, not this.
 """
@@ -121,6 +122,11 @@ class Redactor:
             data = _URL_PASSWORD.sub(_mark("password"), data)
         return data
 
+    def text(self, text: str) -> str:
+        """Each line of a text."""
+        lines = text.encode(errors="replace").split(b"\n")
+        return b"\n".join(self.line(line) for line in lines).decode(errors="replace")
+
     def skip(self, data: bytes) -> None:
         """Lines that nobody will see: all that counts is whether a private key goes on after them."""
         begins = data.rfind(_BEGINS)
@@ -161,9 +167,7 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
     Beside the known shapes: a random value right after a word such as token or password. Such words are common in logs,
     where this would blot out hashes.
     """
-    redactor = Redactor(())
-    clean = b"\n".join(redactor.line(line) for line in text.encode(errors="replace").split(b"\n")).decode()
-    clean = _NAMED.sub(_without_value, clean)
+    clean = _NAMED.sub(_without_value, Redactor(()).text(text))
     if clean == text:
         return text, ()
     return clean, tuple(sorted(Counter(_MARKS.findall(clean)) - Counter(_MARKS.findall(text)))) or ("unknown",)

@@ -18,7 +18,13 @@ from agent.domain.value import Value
 
 VERSION = 1
 COMMAND_KEY = "command:{}"  # of the answer to a command without a turn, by the inbox item that it answers
+ACT_KEY = "act:{}"  # of what a command over the whole session says in the thread, by its inbox item
 TOOL_CARD_KEY = "card:{}:{}"  # of the card that a tool shows, by turn, and by call or the name that the tool gives it
+
+
+def quoted(text: str) -> str:
+    """How a turn that is taken back is called: by its first words."""
+    return f"“{text[:100]}”"
 
 
 class Event(Value):

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,10 +70,11 @@ class _SoFar:
 class Asking:
     """Asks chains of models."""
 
-    def __init__(self, litellm: Any, deadlines: Deadlines) -> None:
-        """`litellm` is the module, or None where it is not installed."""
+    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str]) -> None:
+        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of what is cut."""
         self._litellm = litellm
         self._deadlines = deadlines
+        self._hide = hide
         self._table = Known(litellm)
         self._known: set[str] = set()  # the names of the Router's models
         self._last: dict[str, Failure] = {}
@@ -189,7 +190,7 @@ class Asking:
         """Why a model did not answer; it cools down where the Router thinks so of this class of error."""
         model, url = split_name(name)
         status = status_of(error)
-        said = "" if status in {401, 403} else f": {error}"[:LOGGED_CHARS]
+        said = "" if status in {401, 403} else self._hide(f": {error}")[:LOGGED_CHARS]
         log.warning("model call failed: %s %s (%d)%s", model, type(error).__name__, status, said)
         missing = "" if url or status not in {401, 403, 500} else self._table.missing_keys(model)
         failure = self._last[name] = failure_of(error, model, missing_key=missing)

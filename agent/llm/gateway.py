@@ -19,12 +19,13 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
+from agent.domain.redaction import Redactor
 from agent.llm.asking import Asking, Deadlines
 
 log = logging.getLogger("agent.llm.gateway")
@@ -36,9 +37,9 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE
 class Gateway:
     """Answers requests with LiteLLM."""
 
-    def __init__(self, litellm: Any, deadlines: Deadlines) -> None:
-        """`litellm` is the module, or None where it is not installed."""
-        self._asking = Asking(litellm, deadlines)
+    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str]) -> None:
+        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of a text."""
+        self._asking = Asking(litellm, deadlines, hide)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: its requests in order, until the client goes away."""
@@ -116,24 +117,25 @@ async def _send(writer: asyncio.StreamWriter, value: dict[str, Any]) -> None:
 
 
 class _Scrubbed(logging.Formatter):
-    """Log lines without the secrets of the environment."""
+    """Log lines without secrets."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, hide: Callable[[str], str]) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
-        named = (value for name, value in environment.items() if _SECRET_NAME.search(name))
-        self._secrets = sorted((value for value in named if len(value) >= 8), key=len, reverse=True)
+        self._hide = hide
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        for secret in self._secrets:
-            text = text.replace(secret, "[secret]")
-        return text
+        return self._hide(super().format(record))
 
 
-def _log_to_stderr(environment: Mapping[str, str]) -> None:
+def _hider(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """Takes the secrets of the environment out of a text, in whatever form, and what looks like one."""
+    return Redactor([value for name, value in environment.items() if _SECRET_NAME.search(name)]).text
+
+
+def _log_to_stderr(hide: Callable[[str], str]) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Scrubbed(environment))
+    handler.setFormatter(_Scrubbed(hide))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     log.setLevel(logging.INFO)
 
@@ -195,14 +197,14 @@ async def _rehearse(litellm: Any) -> None:
         log.exception("the first call will be slow")
 
 
-async def main(path: Path, deadlines: Deadlines) -> None:
+async def main(path: Path, deadlines: Deadlines, hide: Callable[[str], str]) -> None:
     """Serve until the bot, our parent, goes away (`bot.tether` sees to that)."""
     listening = _listen(path)
     litellm = _load()
     if litellm is not None:
         await _rehearse(litellm)
         log.info("ready")
-    gateway = Gateway(litellm, deadlines)
+    gateway = Gateway(litellm, deadlines, hide)
     server = await asyncio.start_unix_server(gateway.serve, sock=listening, limit=LINE_LIMIT_BYTES, backlog=BACKLOG)
     async with server:
         await server.serve_forever()
@@ -216,6 +218,7 @@ if __name__ == "__main__":
     parser.add_argument("--gap-s", type=float, default=usual.gap_s, help="between two words")
     parser.add_argument("--answer-s", type=float, default=usual.answer_s, help="to the end of an answer")
     given = parser.parse_args()
-    _log_to_stderr(os.environ)  # noqa: TID251 - to know which words are secret
+    hide = _hider(os.environ)  # noqa: TID251 - to know which words are secret
+    _log_to_stderr(hide)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main(given.socket, Deadlines(given.first_token_s, given.gap_s, given.answer_s)))
+        asyncio.run(main(given.socket, Deadlines(given.first_token_s, given.gap_s, given.answer_s), hide))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
@@ -12,14 +13,14 @@ from agent.domain.content import Content
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Inbound, Person, Thread
 from agent.domain.questions import QUESTION_KEY
-from agent.domain.session_events import Recording
+from agent.domain.session_events import ACT_KEY, Recording, quoted
 from agent.ports import ModelMessage, Role
 from agent.storage.conversations import as_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.session_events import events_of
 from agent.storage.tables import approval, binding, compaction, inbox, message, outbox, question, turn
-from agent.stores import InboxState, SessionInfo, Turn, TurnState
+from agent.stores import Forgotten, InboxState, SessionInfo, Turn, TurnState
 
 DELETED = "[deleted]"
 BUSY = "A turn is at work here, or waits for people. Say `stop`, or decide on its card first."
@@ -119,26 +120,28 @@ class SqlSessions:
 
         await self._database.write(store)
 
-    async def forget(self, person: Person) -> int:
-        """Delete what a person said from messages, summaries, cards and handled inbox items; how many these were."""
+    async def forget(self, person: Person) -> Forgotten:
+        """Delete what a person said from messages, summaries, cards, words of `undo` and handled inbox items."""
 
-        def store(connection: Connection) -> int:
+        def store(connection: Connection) -> Forgotten:
             forgotten, reasons = _own_messages(connection, person), _own_reasons(connection, person)
+            undone = {row.text for row, own_turn in forgotten if own_turn and row.state == TurnState.UNDONE}
+            redrawn = _forget_quotes(connection, undone)
             for row, own_turn in forgotten:
                 answers = row.role == Role.TOOL
                 text = json.dumps({"text": DELETED}) if answers else DELETED
                 facts = "" if own_turn else json.dumps({"steers": person.key, "speaker": "somebody"})
                 connection.execute(update(message).where(message.c.id == row.id).values(text=text, facts=facts))
                 if answers:
-                    _forget_answer(connection, row)
+                    redrawn |= _forget_answer(connection, row)
             for row in reasons:
-                _forget_reason(connection, row)
+                redrawn |= _forget_reason(connection, row)
             sessions = {row.session_id for row, _ in forgotten} | {row.session_id for row in reasons}
             said = compaction.c.session_id.in_(sessions) & (compaction.c.summary != "")
             connection.execute(update(compaction).where(said).values(summary=DELETED))
             _forget_name(connection, person)
             _forget_inbox(connection, person)
-            return len(forgotten) + len(reasons)
+            return Forgotten(len(forgotten) + len(reasons), redrawn)
 
         return await self._database.write(store)
 
@@ -146,7 +149,7 @@ class SqlSessions:
 def _own_messages(connection: Connection, person: Person) -> list[tuple[Row[Any], bool]]:
     """The rows of what a person said, and whether that was in a turn of their own."""
     named = f'"id":{json.dumps(person.id)}'
-    asked = select(message, turn.c.person).join_from(message, turn, message.c.turn_id == turn.c.id)
+    asked = select(message, turn.c.person, turn.c.state).join_from(message, turn, message.c.turn_id == turn.c.id)
     likely = (message.c.role == Role.USER) & turn.c.person.contains(named, autoescape=True)
     steered = message.c.facts.contains(json.dumps(person.key), autoescape=True)
     found = []
@@ -159,11 +162,23 @@ def _own_messages(connection: Connection, person: Person) -> list[tuple[Row[Any]
     return found
 
 
-def _forget_answer(connection: Connection, answer: Row[Any]) -> None:
+def _forget_quotes(connection: Connection, texts: set[str]) -> set[str]:
+    """Take from the words of `undo` how they called the turns that began with these texts."""
+
+    def without(content: Content) -> Content:
+        text = content.text
+        for quote in map(quoted, texts):
+            text = text.replace(quote, quoted(DELETED))
+        return content.model_copy(update={"text": text})
+
+    return _redraw(connection, outbox.c.key.startswith(ACT_KEY.format("")), without) if texts else set()
+
+
+def _forget_answer(connection: Connection, answer: Row[Any]) -> set[str]:
     """Take an answer from the card of its question."""
     asked = (question.c.turn_id == answer.turn_id) & (question.c.call_id == answer.call_id)
-    for row in connection.execute(select(question.c.id).where(asked)).all():
-        _redraw(connection, outbox.c.key == QUESTION_KEY.format(row.id), lambda _: DELETED)
+    keys = [QUESTION_KEY.format(row.id) for row in connection.execute(select(question.c.id).where(asked)).all()]
+    return _redraw(connection, outbox.c.key.in_(keys), partial(_with_footer, footer=lambda _: DELETED))
 
 
 def _own_reasons(connection: Connection, person: Person) -> Sequence[Row[Any]]:
@@ -172,7 +187,7 @@ def _own_reasons(connection: Connection, person: Person) -> Sequence[Row[Any]]:
     return connection.execute(select(approval).where(said)).all()
 
 
-def _forget_reason(connection: Connection, rejected: Row[Any]) -> None:
+def _forget_reason(connection: Connection, rejected: Row[Any]) -> set[str]:
     """Take a reason from its approval, from the result that a model reads and from all cards of the question."""
     connection.execute(update(approval).where(approval.c.id == rejected.id).values(reason=DELETED))
     answer = (message.c.turn_id == rejected.turn_id) & (message.c.call_id == rejected.call_id)
@@ -181,17 +196,26 @@ def _forget_reason(connection: Connection, rejected: Row[Any]) -> None:
         connection.execute(update(message).where(message.c.id == row.id).values(text=text))
     again = outbox.c.key.startswith(AGAIN_KEY.format("")) & outbox.c.content.contains(rejected.id, autoescape=True)
     cards = (outbox.c.key == CARD_KEY.format(rejected.id)) | again
-    _redraw(connection, cards, lambda footer: footer.replace(rejected.reason, DELETED))
+    footer = partial(_with_footer, footer=lambda said: said.replace(rejected.reason, DELETED))
+    return _redraw(connection, cards, footer)
 
 
-def _redraw(connection: Connection, cards: ColumnElement[bool], footer: Callable[[str], str]) -> None:
-    """Show cards with another footer."""
-    for row in connection.execute(select(outbox).where(cards)).all():
+def _with_footer(content: Content, *, footer: Callable[[str], str]) -> Content:
+    if content.card is None:
+        return content
+    card = content.card.model_copy(update={"footer": footer(content.card.footer)})
+    return content.model_copy(update={"card": card})
+
+
+def _redraw(connection: Connection, posts: ColumnElement[bool], change: Callable[[Content], Content]) -> set[str]:
+    """Show posts changed; the threads of those that a change makes different."""
+    threads = set()
+    for row in connection.execute(select(outbox).where(posts)).all():
         content = wire.decode(Content, row.content)
-        if content.card is not None:
-            card = content.card.model_copy(update={"footer": footer(content.card.footer)})
-            shown = content.model_copy(update={"card": card})
+        if (shown := change(content)) != content:
             put_post(connection, row.key, wire.decode(Thread, row.thread), shown, whisper=None, urgent=False)
+            threads.add(row.thread_key)
+    return threads
 
 
 def _forget_name(connection: Connection, person: Person) -> None:

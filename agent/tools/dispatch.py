@@ -24,6 +24,7 @@ from agent.tools.tool import USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Too
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 WHOLE_CHARS = 400_000  # of a result that is kept to be read on
+OUTCOME_UNKNOWN = {"outcome": "unknown"}  # beside the error of a call that may have changed something
 TAINTED = (
     "I ask first: files, logs, pages or other people's words that I have read may be behind this, and not the request."
 )
@@ -249,10 +250,15 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def failure_of(error: Exception, call: ToolCall) -> str:
-    """An error as a model reads it. A bug gets an id that people can report."""
+def failure_of(error: Exception, call: ToolCall, *, reads: bool) -> str:
+    """An error as a model reads it, and that something may have been changed, unless the tool only `reads`.
+
+    A bug gets an id that people can report.
+    """
+    is_sure = reads or (isinstance(error, AppError) and not isinstance(error, TransientError))
+    done = {} if is_sure else OUTCOME_UNKNOWN
     if isinstance(error, AppError):
-        return _json({"error": hidden(error.text)})
+        return _json({"error": hidden(error.text), **done})
     bug = new_ulid()[-8:]
     log.error("tool failed", extra={"bug": bug, "tool": call.name}, exc_info=error)
-    return json.dumps({"error": f"`{call.name}` broke (id {bug}); the log has the details."})
+    return _json({"error": f"`{call.name}` broke (id {bug}); the log has the details.", **done})

@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from agent.brain import Brain
 from agent.domain.events import Ended
+from agent.domain.inbound import Attachment
 from agent.domain.orders import Predictions, PredictOrder
 from agent.domain.runs import Artifact, Outcome, RunState
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from tests.agent.conftest import Harness
+from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage
-from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, commanded, said
+from tests.agent.test_turns import attached
+from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, commanded, said
 
 
 class Drips:
@@ -112,6 +116,68 @@ async def test_stop_ends_an_answer_and_keeps_what_was_said(harness: Harness) -> 
     harness.model = ScriptedModel()  # asked once more, it fails the test
     async with harness.open() as brain:
         await brain.router.idle()
+
+
+def hanging(harness: Harness, name: str) -> list[str]:
+    """The names of what is downloaded from now on; the download of `name` never ends."""
+    fetched, fetch = list[str](), harness.adapter.fetch
+
+    async def hang(attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        fetched.append(attachment.name)
+        if attachment.name == name:
+            await asyncio.Event().wait()
+        await fetch(attachment, into, limit_bytes=limit_bytes)
+
+    harness.adapter.fetch = hang  # type: ignore[method-assign]
+    return fetched
+
+
+def three_files(csv: Path) -> tuple[Attachment, ...]:
+    return tuple(attached(csv)[0].model_copy(update={"name": name}) for name in ("one.csv", "two.csv", "three.csv"))
+
+
+async def test_stop_ends_a_download_and_keeps_what_came_whole(harness: Harness, csv: Path) -> None:
+    fetched = hanging(harness, "two.csv")
+    harness.model = model = ScriptedModel(ModelReply("Fine.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at these", files=three_files(csv)))
+        await harness.until(lambda: fetched == ["one.csv", "two.csv"])
+        await brain.router.accept(said("stop", person=BOB))
+        await harness.until(lambda: harness.adapter.texts() == ["_Stopped by bob._"])
+        await brain.router.idle()
+        assert await brain.stores.inbox.waiting() == []
+        await brain.router.accept(said("and now?"))
+        await harness.until(lambda: "Fine." in harness.adapter.texts())
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        assert [file.name for file in await brain.stores.conversations.files(session_id or "")] == ["one.csv"]
+    (asked, _, _) = model.asked[0][1:]
+    assert [file.name for file in asked.files] == ["one.csv"]
+    assert [why.partition(" was not downloaded to its end")[0] for why in asked.refused] == ["`two.csv`", "`three.csv`"]
+    assert fetched == ["one.csv", "two.csv"]
+
+
+async def test_stop_ends_the_download_of_what_was_said_meanwhile(harness: Harness, csv: Path) -> None:
+    slow, fetched = SlowTools(), hanging(harness, "two.csv")
+    harness.toolsets = (slow,)
+    look = ModelReply("", (ToolCall("c1", "look_long", '{"what": "a"}'),), "m")
+    harness.model = model = ScriptedModel(look, ModelReply("Fine.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("and at these", files=three_files(csv)))
+        await brain.router.accept(said("and then?", person=BOB))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 3)
+        slow.go_on.set()
+        await harness.until(lambda: fetched == ["one.csv", "two.csv"])
+        await brain.router.accept(said("stop"))
+        await harness.until(
+            lambda: harness.adapter.texts() == ["_Stopped by alice._", "Fine."]
+        )  # what waited is a turn
+        await brain.router.idle()
+    steered = [message for message in model.asked[1] if message.text == "and at these"]
+    assert [file.name for message in steered for file in message.files] == ["one.csv"]
+    assert model.asked[1][-1].text == "and then?"
+    assert fetched == ["one.csv", "two.csv"]
 
 
 async def test_a_command_stops_an_answer_too_and_is_answered(harness: Harness) -> None:

@@ -1,18 +1,22 @@
 """What people do to a whole conversation: start afresh, compact, undo, export, continue, have their words deleted."""
 
+import asyncio
 import contextlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from agent.brain import Brain
 from agent.conversation.prompt import as_read
 from agent.domain.content import Document
+from agent.domain.errors import Conflict
 from agent.domain.inbound import Thread
+from agent.domain.policy import Effect
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
+from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
-from tests.agent.slow_tools import SlowTools
+from tests.agent.slow_tools import SlowTools, What
 from tests.agent.stage import Stage
 from tests.agent.test_turns import attached
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, said
@@ -121,6 +125,46 @@ async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: H
         assert await tells(harness, brain, "undo") == "Nothing was said in this conversation yet."
         await tells(harness, brain, "what did we say?")
     assert words(model.asked[-1]) == ["what did we say?"]
+
+
+class Doubtful:
+    """Tools that change something and then give no answer, and one that refuses before it changes anything."""
+
+    def tools(self) -> Sequence[Tool]:
+        def tool(name: str, run: Callable[[Caller, What], Awaitable[Result]]) -> Tool:
+            return Tool(name, "Change it.", What, Effect.WRITE, run=run, limit_s=0.05)
+
+        return (tool("late", self._late), tool("broken", self._broken), tool("refused", self._refused))
+
+    async def _late(self, caller: Caller, asked: What) -> Result:
+        await asyncio.Event().wait()
+        return Result(asked.what)
+
+    async def _broken(self, caller: Caller, asked: What) -> Result:
+        raise ValueError(asked.what)
+
+    async def _refused(self, caller: Caller, asked: What) -> Result:
+        raise Conflict("It is gone.")
+
+
+async def test_undo_names_what_may_have_been_done(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow, Doubtful())
+    names = ("late", "broken", "refused", "change")
+    calls = tuple(ToolCall(f"c{at}", name, '{"what": "a"}') for at, name in enumerate(names))
+    harness.model = ScriptedModel(ModelReply("", calls, "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("change it"))
+        await harness.until(lambda: slow.begun == ["a"])
+    harness.model = ScriptedModel(ModelReply("I do not know.", (), "m"))
+    async with harness.open() as brain:
+        await harness.until(lambda: "I do not know." in harness.adapter.texts())
+        told = await tells(harness, brain, "undo")
+    *_, late, broken, change = told.splitlines()
+    assert late == "- `late` may have been done: `late` took longer than 0 s and was given up."
+    assert broken.startswith("- `broken` may have been done: `broken` broke (id ")
+    assert change.startswith("- `change` may have been done: This call was begun before a restart")
+    assert "refused" not in told
 
 
 async def test_undo_takes_what_was_said_during_the_turn_and_the_guards_note_with_it(harness: Harness) -> None:
@@ -240,6 +284,35 @@ async def test_words_of_a_turn_at_work_are_deleted_too_and_it_goes_on(harness: H
         await brain.router.idle()
     assert "canary" not in kept_in(harness)
     assert '"bob"' not in kept_in(harness, "turn")
+
+
+async def test_what_undo_and_exports_repeat_is_deleted_too(harness: Harness) -> None:
+    harness.model = answers("Noted.", "Fine.", "Seen.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "the canary\nsings", person=BOB)
+        await tells(harness, brain, "the sparrow too")
+        await tells(harness, brain, "export")
+        assert "canary" in files_of(harness)
+        assert "“the sparrow too”" in await tells(harness, brain, "undo")
+        assert "“the canary\nsings”" in await tells(harness, brain, "undo", person=ALICE)
+        await brain.router.accept(said("forget me", person=BOB, thread=ELSEWHERE))
+        await harness.until(lambda: any(c.card and c.card.buttons for c in harness.adapter.shown))
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB, thread=ELSEWHERE))
+        await harness.until(lambda: any("I deleted 2 messages of yours." in text for text in harness.adapter.texts()))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert "I forgot the last turn: “[deleted]”, with all that was said in it." in harness.adapter.texts()
+        assert "“the sparrow too”" in str(harness.adapter.shown)
+        await tells(harness, brain, "export")
+    assert "canary" not in kept_in(harness) + str(harness.adapter.shown)
+    assert "canary" not in files_of(harness)
+    assert "sparrow" in files_of(harness)
+
+
+def files_of(harness: Harness) -> str:
+    """All that stands in files beside the database."""
+    files = (path for path in harness.folder.rglob("*") if path.is_file() and not path.name.startswith("test.db"))
+    return "".join(path.read_text(errors="replace") for path in files)
 
 
 def kept_in(harness: Harness, *tables: str) -> str:

@@ -1,6 +1,7 @@
 """What comes through the gateway: words, calls, bills, and every way in which a provider fails."""
 
 import asyncio
+import base64
 import gc
 import json
 from email.utils import formatdate
@@ -10,6 +11,7 @@ import pytest
 
 from agent.domain.errors import AppError, ModelError, Unavailable
 from agent.domain.models import split_name
+from agent.llm.asking import LOGGED_CHARS
 from agent.llm.chain import GatewayModel
 from agent.ports import ModelMessage, Role, ToolCall
 from tests.llm.conftest import ANSWER_S, ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
@@ -117,6 +119,17 @@ async def test_what_will_never_work(gateway: GatewayProcess, server: ModelServer
     assert sentence in error.text
     repeats = act == Fail(422)  # LiteLLM leaves out the parameter that was refused and asks once more
     assert len(server.requests) == 1 + repeats  # otherwise nobody repeats behind our back
+
+
+async def test_no_part_of_a_key_is_logged_in_whatever_form(gateway: GatewayProcess, server: ModelServer) -> None:
+    around = base64.b64encode(f"user:{CANARY}".encode()).decode()
+    before = range(LOGGED_CHARS - 120, LOGGED_CHARS, 8)  # somewhere there the log cuts the key
+    server.script(*(Fail(400, f"{'x' * chars} {CANARY} {around}") for chars in (0, *before)))
+    for _ in (0, *before):
+        await failure(gateway.model(server))
+    assert f"{'x' * before[0]} [secret" in gateway.log
+    assert CANARY[:12] not in gateway.log
+    assert around[8:20] not in gateway.log
 
 
 LATER: list[tuple[Act, str]] = [

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import logging
 import secrets
+import shutil
 import time
 from pathlib import Path
 
@@ -73,6 +74,15 @@ class ArtifactWriter:
         path = self._documents / about / (stem or name) / f"{digest[:16]}{dot}{ending if stem else ''}"
         await asyncio.to_thread(_store, path, data)
         return Document(path=str(path), name=name, sha256=digest, size_bytes=len(data))
+
+    async def delete(self, *, about: str) -> None:
+        """Delete all documents about this; a message that is not delivered yet will say that its file is gone."""
+        await asyncio.to_thread(_delete, self._documents / about)
+
+
+def _delete(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def _scratch(folder: Path) -> Path:
