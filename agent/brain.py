@@ -207,7 +207,7 @@ def _services(around: Surroundings) -> _Services:
     runs = RunService(
         stores.runs, around.engines, clock, changed=news, timings=options.timings, listening=options.listening
     )
-    bills = Bills(stores.usage, clock)
+    bills, budgets = Bills(stores.usage, clock), BudgetService(stores.budgets, clock, charged=options.charged)
     alone = options.quorum == 1 and options.second_person is SecondPerson.NEVER
     return _Services(
         delivery=delivery,
@@ -218,13 +218,19 @@ def _services(around: Surroundings) -> _Services:
         files=DataFiles(stores.conversations, around.engines, clock),
         bills=bills,
         compactor=Compactor(
-            stores.conversations, delivery, around.model_of, bills, window=options.context_tokens, models=around.models
+            stores.conversations,
+            delivery,
+            around.model_of,
+            bills,
+            budgets,
+            window=options.context_tokens,
+            models=around.models,
         ),
         questions=QuestionService(
             stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime
         ),
         members=Members(options.grants, around.adapters),
-        budgets=BudgetService(stores.budgets, clock, charged=options.charged),
+        budgets=budgets,
         allowances=AllowanceService(stores.allowances, clock, in_force=alone),
     )
 

@@ -191,9 +191,21 @@ async def test_a_language_model_is_not_asked_once_a_budget_is_used_up(admin: Har
             "I ask no language model here: you 1,100 of 1,000 tokens this month are used up. Commands still work "
             "(`help`); an admin raises it: `budget person tokens=…`."
         )
+        assert (await stage.asks("compact")).text == told
         assert len(model.asked) == 1
         assert "no run" in (await stage.tells("/train status")).lower()
         await stage.asks("budget", "person", "tokens=none")
+
+
+async def test_a_summary_is_billed_to_who_asks_for_it(admin: Harness) -> None:
+    summary = ModelReply("Bob greeted me.", (), "m", tokens_in=300, tokens_out=4)
+    admin.model = ScriptedModel(ModelReply("Fine.", (), "m", tokens_in=90, tokens_out=2), summary)
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.tells("how are you?", person=BOB)
+        assert "summarised" in await stage.tells("compact")
+        tokens = {of.id: (await brain.stores.budgets.used(Scope.PERSON, of.key, None)).tokens for of in (ALICE, BOB)}
+    assert tokens == {ALICE.id: 304, BOB.id: 92}
 
 
 async def test_where_rules_answer_no_budget_of_models_holds(admin: Harness) -> None:
