@@ -222,7 +222,13 @@ def _services(around: Surroundings) -> _Services:
         files=DataFiles(stores.conversations, around.engines, clock),
         bills=bills,
         compactor=Compactor(
-            stores.conversations, delivery, around.model_of, bills, window=options.context_tokens, models=around.models
+            stores.conversations,
+            delivery,
+            around.model_of,
+            bills,
+            budgets,
+            window=options.context_tokens,
+            models=around.models,
         ),
         questions=QuestionService(
             stores.questions, stores.conversations, delivery, clock, lifetime=options.approval_lifetime

@@ -343,8 +343,9 @@ class ModelMessage:
     Of a user: `speaker` is whose words they are, `person` the key of who began the turn with them, `guest` whether that
     is one of another organisation, `steers` the key of who said them while their turn was at work; `noticed` says that
     they are nobody's but the monitor's; `files` came with them, `refused` says why others that came were not taken.
-    Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens` is what it read
-    and wrote for that, `window` the most that it can (0: not known), `cost_usd` what that cost.
+    Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens` is what was
+    read and written for that, `failed_tokens` how many of these went into tries before the one that answered, `window`
+    the most that it can read (0: not known), `cost_usd` what all that cost.
     `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
     of its whole text where that was longer, `whole` that text on its way to the store. `id` is the number of its row.
     `facts`, of the last message that a model reads, are what is so now, and `runs` those of its thread, the newest
@@ -365,6 +366,7 @@ class ModelMessage:
     model: str = ""
     offers: str = ""
     tokens: int = 0
+    failed_tokens: int = 0
     window: int = 0
     cost_usd: float = 0.0
     note: str = ""
@@ -392,6 +394,7 @@ class ModelReply:
     """A whole answer, of `model` or the planner of rules. `offers` is the column that its words offer to train for.
 
     `cost_usd` is None where nobody knows a price; nothing was asked of a provider where there are no tokens either.
+    `failed_tokens` are those of the tokens that went into tries before the one that answered.
     `note` is what people are told of how it came about: it is shown before the words and is none of them.
     `window` is the most tokens that the model reads; 0 where that is not known.
     """
@@ -402,6 +405,7 @@ class ModelReply:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float | None = None
+    failed_tokens: int = 0
     offers: str = ""
     window: int = 0
     note: str = ""

@@ -387,19 +387,33 @@ class Questions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that was rejected or that nobody decided in time, as it was answered; `by` stands with a reason alone."""
+
+    tool: str
+    state: ApprovalState
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadNow:
-    """What runs and what waits in a thread; `runs` are the newest first, each with the thread of its card."""
+    """What runs, waits and was refused in a thread; `runs` are the newest first, each with the thread of its card."""
 
     runs: Sequence[tuple[Run, Thread]] = ()
     approvals: Sequence[Approval] = ()
     questions: Sequence[Question] = ()
+    refused: Sequence[Refused] = ()
 
 
 class ThreadFacts(Protocol):
     """What is so in a thread, in one read."""
 
-    async def now(self, session_id: str, thread: Thread, *, most_runs: int) -> ThreadNow:
-        """The newest runs of a session, its pending approvals, and the open questions of a thread, the oldest first."""
+    async def now(self, session_id: str, thread: Thread, *, most_runs: int, most_refused: int) -> ThreadNow:
+        """The newest runs of a session, its pending approvals, and the open questions of a thread, the oldest first.
+
+        Also what was refused last in the session, the oldest first; not before a fresh start, nor in an undone turn.
+        """
 
 
 class PostState(StrEnum):

@@ -24,9 +24,10 @@ from agent.conversation.context import (
 from agent.conversation.prompt import SUMMARY
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
-from agent.domain.errors import AppError, Unavailable
+from agent.domain.errors import AppError, OverBudget, Unavailable
 from agent.domain.inbound import Thread
 from agent.ports import OFFLINE, ModelMessage, ModelOf, ModelReply, Models, Role
+from agent.runs.budgets import BudgetService
 from agent.stores import Compaction, Conversations, Turn
 
 FULL_SHARE = 0.8  # of the window; then something is done
@@ -57,6 +58,7 @@ class Compactor:
         delivery: OutboxDelivery,
         model_of: ModelOf,
         bills: Bills,
+        budgets: BudgetService,
         *,
         window: int,
         models: Models | None = None,
@@ -66,6 +68,7 @@ class Compactor:
         self._delivery = delivery
         self._model_of = model_of
         self._bills = bills
+        self._budgets = budgets
         self._window = window
         self._models = models
 
@@ -117,11 +120,17 @@ class Compactor:
         await self._delivery.put(f"shortened:{turn.id}", turn.thread, Content(text=SHORTENED), urgent=True)
 
     async def compact(self, turn: Turn, talk: Conversation, *, key: str) -> str:
-        """Summarise all of a conversation whose last turn is `turn`; what people are told where there is nothing."""
+        """Summarise all of a conversation for the person of `turn`; what people are told where there is nothing.
+
+        Raises:
+            OverBudget: their budgets are used up.
+        """
         upto = _newest(talk)
         count = _old(talk, upto)
         if not count:
             return NOTHING
+        if why := await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
+            raise OverBudget(why)
         summary = await self._summary(turn, talk, upto, self.window(talk))
         notice = COMPACTED.format(messages=counted(count, "message"))
         await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), notice, key=key)

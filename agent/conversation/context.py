@@ -98,14 +98,15 @@ def estimated_tokens(messages: Iterable[ModelMessage]) -> int:
 
 
 def next_read(talk: Conversation, *, window: int, besides: int) -> tuple[int, Sequence[ModelMessage]]:
-    """What the next call reads: the tokens that the provider counted for the last one, and the messages since.
+    """What the next call reads: the tokens that the provider counted for the last answer, and the messages since.
 
     Where nothing was counted since the last compaction, `besides` for the system's word and tools, and all messages.
     """
     for index in range(len(talk.history) - 1, -1, -1):
         said = talk.history[index]
-        if said.tokens and said.id > talk.compaction.made_after:
-            return said.tokens, talk.history[index + 1 :]
+        read = said.tokens - said.failed_tokens
+        if read and said.id > talk.compaction.made_after:
+            return read, talk.history[index + 1 :]
     return besides, read_by_model(talk, window=window)
 
 

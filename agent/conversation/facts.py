@@ -1,17 +1,18 @@
-"""The present facts of a thread (runs, files, open questions), read anew at each step and never stored."""
+"""The present facts of a thread (runs, files, questions, rejections), read anew at each step and never stored."""
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from agent.domain.approvals import ApprovalState
 from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import one_line
 from agent.domain.policy import may_read
 from agent.domain.runs import Run
 from agent.ports import Clock, RunNow
-from agent.stores import ThreadFacts, Turn
+from agent.stores import Refused, ThreadFacts, Turn
 
-MOST_FILES, MOST_RUNS = 30, 8
+MOST_FILES, MOST_RUNS, MOST_REFUSED = 30, 8, 3
 
 
 class Facts(NamedTuple):
@@ -30,8 +31,8 @@ class FactsInWords:
         self._clock = clock
 
     async def read(self, turn: Turn, files: Sequence[DatasetRef]) -> Facts:
-        """The facts; what people chose as a name stands in quotes."""
-        now = await self._store.now(turn.session_id, turn.thread, most_runs=MOST_RUNS)
+        """The facts; what people chose as a name or gave as a reason stands in quotes."""
+        now = await self._store.now(turn.session_id, turn.thread, most_runs=MOST_RUNS, most_refused=MOST_REFUSED)
         lines = [f"It is {self._clock.now():%A, %Y-%m-%d %H:%M} UTC."]
         if files:
             lines.append(f"Files in this thread, newest first: {_quoted(file.name for file in files[:MOST_FILES])}.")
@@ -39,12 +40,21 @@ class FactsInWords:
         lines += map(_run_words, runs)
         lines += [f"Approval {approval.id} of {approval.tool} waits for people." for approval in now.approvals]
         lines += [f"This question waits: {_quoted([of.text])}." for of in now.questions]
+        lines += map(_refused_words, now.refused)
         return Facts(" ".join(lines), tuple(RunNow(run.id, run.state) for run in runs))
 
 
 def _run_words(run: Run) -> str:
     why = f" ({run.outcome.exit_class.value})" if run.outcome and run.outcome.exit_class else ""
     return f"Run {run.id} for {_quoted([run.spec.subject])} is {run.state.value}{why}."
+
+
+def _refused_words(refused: Refused) -> str:
+    if refused.state is ApprovalState.EXPIRED:
+        return f"{refused.tool} expired: nobody decided in time."
+    by = f" by {_quoted([refused.by])}" if refused.by else ""
+    reason = f": {_quoted([refused.reason])}" if refused.reason else ""
+    return f"{refused.tool} was rejected{by}{reason}."
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -243,6 +243,7 @@ def _stored(reply: ModelReply, history: Sequence[ModelMessage]) -> ModelMessage:
         offers=reply.offers,
         window=reply.window,
         tokens=reply.tokens_in + reply.tokens_out,
+        failed_tokens=reply.failed_tokens,
         cost_usd=reply.cost_usd or 0.0,
     )
 

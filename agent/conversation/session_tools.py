@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -107,8 +108,9 @@ class SessionTools:
         return Result("")
 
     async def compact(self, caller: Caller, _asked: NoArguments) -> Result:
-        """Summarise it, at whatever length."""
-        turn, _ = await self._newest(caller)
+        """Summarise it, at whatever length; who asks for that is billed for it."""
+        newest, _ = await self._newest(caller)
+        turn = replace(newest, person=caller.person, thread=caller.thread)
         talk = Conversation.of(await self._conversations.context(caller.session_id))
         return Result(await self._compactor.compact(turn, talk, key=caller.act))
 

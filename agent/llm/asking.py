@@ -53,6 +53,7 @@ class _SoFar:
     failures: dict[str, Failure] = field(default_factory=dict)
     tokens_in: int = 0
     tokens_out: int = 0
+    failed_tokens: int = 0
     cost_usd: float | None = 0.0
 
     @property
@@ -149,6 +150,7 @@ class Asking:
                         yield {"text": text}
             except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
                 await self._bill(name, whole, request, so_far)
+                so_far.failed_tokens = so_far.tokens_in + so_far.tokens_out
                 if name in once_more and (isinstance(error, NothingError) or self._knows_less(name, error)):
                     once_more.discard(name)
                     queue.insert(0, name)
@@ -300,6 +302,7 @@ class Asking:
             "instead": " ".join(why),
             "finish": whole.finish,
             **so_far.bill,
+            "failed_tokens": so_far.failed_tokens,
             "window": self._table.window(model),
         }
 

@@ -120,7 +120,15 @@ class GatewayModel:
         told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
         told += [CUTS[done["finish"]]] if done["finish"] in CUTS and not calls else []
         bill = (done["tokens_in"], done["tokens_out"], done["cost_usd"])
-        return ModelReply(_whole(done["text"]), calls, done["model"], *bill, window=done["window"], note=" ".join(told))
+        return ModelReply(
+            _whole(done["text"]),
+            calls,
+            done["model"],
+            *bill,
+            failed_tokens=done["failed_tokens"],
+            window=done["window"],
+            note=" ".join(told),
+        )
 
     def _request(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
         request: dict[str, Any] = {

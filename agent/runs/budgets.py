@@ -47,7 +47,9 @@ class BudgetService:
         for scope, key in keys_of(person, thread, session_id).items():
             if held := [budget for budget in await self._of(scope, key) if budget.unit in units]:
                 used = await self._budgets.used(scope, key, None if scope is Scope.THREAD else month)
-                found += [Standing(budget=budget, used=used.of(budget.unit)) for budget in held]
+                for budget in held:
+                    unpriced = used.unpriced if budget.unit is Unit.USD else 0
+                    found.append(Standing(budget=budget, used=used.of(budget.unit), unpriced=unpriced))
         return found
 
     async def used(self, person: str, thread: Thread, session_id: str) -> Mapping[Scope, Used]:

@@ -59,9 +59,9 @@ class SqlBudgets:
         """What language models and runs used since then, with what is approved for runs that are not over."""
 
         def read(connection: Connection) -> Used:
-            tokens, models_usd = _models(connection, scope, key, since)
+            models = _models(connection, scope, key, since)
             runs, set_aside = _runs(connection, scope, key, since)
-            return Used(models_usd=models_usd, tokens=tokens, runs=runs, set_aside=set_aside)
+            return models.model_copy(update={"runs": runs, "set_aside": set_aside})
 
         return await self._database.read(read)
 
@@ -70,10 +70,14 @@ def _same(scope: Scope, key: str, unit: Unit) -> tuple[Any, ...]:
     return budget.c.scope == scope.value, budget.c.key == key, budget.c.unit == unit.value
 
 
-def _models(connection: Connection, scope: Scope, key: str, since: datetime | None) -> tuple[float, float]:
-    """Tokens and US dollars."""
+def _models(connection: Connection, scope: Scope, key: str, since: datetime | None) -> Used:
+    """What language models used."""
     tokens = func.coalesce(func.sum(model_call.c.tokens_in + model_call.c.tokens_out), 0)
-    query = select(tokens.label("tokens"), func.coalesce(func.sum(model_call.c.usd), 0.0).label("usd"))
+    query = select(
+        tokens.label("tokens"),
+        func.coalesce(func.sum(model_call.c.usd), 0.0).label("usd"),
+        (func.count() - func.count(model_call.c.usd)).label("unpriced"),
+    )
     columns = {
         Scope.PERSON: model_call.c.person,
         Scope.CHANNEL: model_call.c.channel,
@@ -82,7 +86,7 @@ def _models(connection: Connection, scope: Scope, key: str, since: datetime | No
     if scope in columns:
         query = query.where(columns[scope] == key)
     row = connection.execute(query if since is None else query.where(model_call.c.at >= since)).one()
-    return row.tokens, row.usd
+    return Used(models_usd=row.usd, unpriced=row.unpriced, tokens=row.tokens)
 
 
 def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> tuple[RunHours, RunHours]:

@@ -17,6 +17,7 @@ NONE = (
     "No budget holds here. An admin sets one: `budget channel usd=50 gpu_hours=100` (this month and every one after)."
 )
 SET_ASIDE = "Used counts what is set aside for runs that are not over."
+UNPRICED = "- {}: {} without a known price, which the budget of money does not count; one of tokens does."
 ADMINS_ONLY = "Admins set budgets: {}. Who runs me grants that (`TRAINYARD_ADMINS`)."
 
 
@@ -57,6 +58,7 @@ class Budgeting:
         used = await self._budgets.used(key, caller.thread, caller.session_id)
         found = await self._budgets.standings(key, caller.thread, caller.session_id)
         lines = [f"- {TITLES[scope]}: {_used_words(of)}" for scope, of in used.items()]
+        lines += [UNPRICED.format(TITLES[of.budget.scope], counted(of.unpriced, "call")) for of in found if of.unpriced]
         rows = tuple(_row(standing) for standing in found)
         table = Table(columns=("budget", "used", "of", "left"), rows=rows) if rows else None
         data: list[JsonValue] = [dict(zip(table.columns, row, strict=True)) for row in rows] if table else []

@@ -191,9 +191,45 @@ async def test_a_language_model_is_not_asked_once_a_budget_is_used_up(admin: Har
             "I ask no language model here: you 1,100 of 1,000 tokens this month are used up. Commands still work "
             "(`help`); an admin raises it: `budget person tokens=…`."
         )
+        assert (await stage.asks("compact")).text == told
         assert len(model.asked) == 1
         assert "no run" in (await stage.tells("/train status")).lower()
         await stage.asks("budget", "person", "tokens=none")
+
+
+async def test_calls_without_a_known_price_are_named_where_money_is_limited(admin: Harness) -> None:
+    unpriced = ModelReply("Fine.", (), "m", tokens_in=9_000, tokens_out=200)
+    priced = replace(unpriced, cost_usd=0.02)
+    admin.model = ScriptedModel(unpriced, unpriced, priced)
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        for amounts in (("person", "tokens=9M"), ("everywhere", "usd=5"), ("channel", "usd=5", "tokens=9M")):
+            await stage.asks("budget", *amounts)
+        for _ in range(3):
+            assert await stage.tells("how are you?") == "Fine."
+        card = (await stage.asks("budget")).card
+        await stage.asks("budget", "everywhere", "usd=none")
+        await stage.asks("budget", "channel", "usd=none")
+        without = (await stage.asks("budget")).card
+    assert card is not None
+    assert without is not None
+    of = "2 calls without a known price, which the budget of money does not count; one of tokens does."
+    assert [line for line in card.body.splitlines() if "price" in line] == [
+        f"- This channel, this month: {of}",
+        f"- Everybody, this month: {of}",
+    ]
+    assert "price" not in without.body
+
+
+async def test_a_summary_is_billed_to_who_asks_for_it(admin: Harness) -> None:
+    summary = ModelReply("Bob greeted me.", (), "m", tokens_in=300, tokens_out=4)
+    admin.model = ScriptedModel(ModelReply("Fine.", (), "m", tokens_in=90, tokens_out=2), summary)
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.tells("how are you?", person=BOB)
+        assert "summarised" in await stage.tells("compact")
+        tokens = {of.id: (await brain.stores.budgets.used(Scope.PERSON, of.key, None)).tokens for of in (ALICE, BOB)}
+    assert tokens == {ALICE.id: 304, BOB.id: 92}
 
 
 async def test_where_rules_answer_no_budget_of_models_holds(admin: Harness) -> None:

@@ -350,6 +350,60 @@ async def test_reasons_and_answers_are_words_that_are_deleted_too(harness: Harne
     assert "canary" not in kept_in(harness)
     assert "canary" not in str(harness.adapter.shown)
     assert "canary" not in "".join(map(as_read, model.asked[-1]))
+    assert 'start_training was rejected by "somebody": "[deleted]".' in model.asked[-1][-1].facts
+
+
+def trains(*texts: str) -> ScriptedModel:
+    """A model that wants to train, and then says these."""
+    call = ToolCall("c1", "start_training", '{"target": "health"}')
+    return ScriptedModel(ModelReply("", (call,), "m"), *(ModelReply(text, (), "m") for text in texts))
+
+
+async def rejects(harness: Harness, brain: Brain, csv: Path, why: str) -> None:
+    """A person rejects what a model of `trains` asked about, and it answers."""
+    await brain.router.accept(said("train", files=attached(csv)))
+    card = (await Stage(harness, brain).asked()).card
+    assert card is not None
+    await tells(harness, brain, f"reject {card.buttons[0].subject} because {why}")
+
+
+async def test_a_rejection_is_known_after_a_summary_and_not_after_a_fresh_start(harness: Harness, csv: Path) -> None:
+    harness.model = model = trains("A pity.", "They talked.", "Yes.", "Hello.", "Well.")
+    known = 'start_training was rejected by "alice": "the data are of last year".'
+    async with harness.open() as brain:
+        await rejects(harness, brain, csv, "the data are of last year")
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        await tells(harness, brain, "compact")
+        await tells(harness, brain, "and now?")
+        assert known in model.asked[-1][-1].facts
+        await tells(harness, brain, "new")
+        await tells(harness, brain, "hello there")
+        assert "rejected" not in model.asked[-1][-1].facts
+        await tells(harness, brain, f"resume {session_id}")
+        await tells(harness, brain, "and now?")
+        assert known in model.asked[-1][-1].facts
+    assert len(model.asked) == 6
+
+
+async def test_a_rejection_is_forgotten_with_its_turn(harness: Harness, csv: Path) -> None:
+    harness.model = model = trains("A pity.", "Yes.")
+    async with harness.open() as brain:
+        await rejects(harness, brain, csv, "it is late")
+        assert "it is late" in model.asked[-1][-1].facts
+        await tells(harness, brain, "undo")
+        await tells(harness, brain, "and now?")
+    assert "rejected" not in model.asked[-1][-1].facts
+
+
+async def test_what_nobody_decided_in_time_is_known(harness: Harness, csv: Path) -> None:
+    harness.model = model = trains("A pity.")
+    async with harness.open() as brain:
+        await brain.router.accept(said("train", files=attached(csv)))
+        await Stage(harness, brain).asked()
+        harness.clock.forward(8 * 24 * 3600)
+        await brain.router.expire()
+        await harness.until(lambda: "A pity." in harness.adapter.texts())
+    assert "start_training expired: nobody decided in time." in model.asked[-1][-1].facts
 
 
 async def test_a_model_cannot_do_what_is_for_commands(harness: Harness) -> None:

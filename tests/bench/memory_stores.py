@@ -171,8 +171,8 @@ class MemoryRuns:
 class MemoryFacts:
     """Nothing is so."""
 
-    async def now(self, session_id: str, thread: Thread, *, most_runs: int) -> ThreadNow:
-        """Nothing runs, and nothing waits."""
+    async def now(self, session_id: str, thread: Thread, *, most_runs: int, most_refused: int) -> ThreadNow:
+        """Nothing runs, waits or was refused."""
         return ThreadNow()
 
 

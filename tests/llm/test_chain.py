@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,7 @@ async def test_an_answer_that_was_not_used_is_billed_too(gateway: GatewayProcess
     server.script(Reply("yes", usage=(2000, 10)), model="gpt-4o")
     *_, reply = [piece async for piece in gateway.chain(server, "gpt-4o-mini", "gpt-4o").stream(ASKED, ())]
     assert isinstance(reply, ModelReply)
-    assert (reply.tokens_in, reply.tokens_out) == (4000, 10)
+    assert (reply.tokens_in, reply.tokens_out, reply.failed_tokens) == (4000, 10, 2000)
     assert reply.cost_usd == pytest.approx(2000 * 0.15e-6 + 2000 * 2.5e-6 + 10 * 10e-6)
 
 
@@ -152,6 +153,26 @@ async def test_what_was_paid_for_in_vain_is_stored(
         stopped = await brain.stores.usage.spent()
     assert (stopped.calls, stopped.unpriced) == (2, 1)
     assert stopped.tokens_in > 2100
+
+
+async def test_tries_that_failed_make_a_conversation_no_longer(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness
+) -> None:
+    names = (f"openai/first@{server.url}", f"openai/second@{server.url}")
+    harness.models = GatewayModels(names, gateway.socket, OfflinePlanner(), patience_s=0.0, silence_s=30.0)
+    harness.options = replace(harness.options, context_tokens=30_000)
+    server.script(Reply("", usage=(10_000, 1)), Reply("", usage=(10_000, 1)), model="first")
+    server.script(Reply("Hello.", usage=(10_000, 5)), Reply("Still here.", usage=(10_020, 5)), model="second")
+    async with harness.open() as brain:
+        await brain.router.accept(said("what is the weather"))
+        await harness.until(lambda: any("Hello." in text for text in harness.adapter.texts()), 30)
+        await brain.router.idle()
+        spent = await brain.stores.usage.spent()
+        assert (spent.calls, spent.tokens_in, spent.tokens_out) == (1, 30_000, 7)
+        await brain.router.accept(said("and tomorrow?"))
+        await harness.until(lambda: any("Still here." in text for text in harness.adapter.texts()), 30)
+    assert not [text for text in harness.adapter.texts() if "was getting long" in text]
+    assert "what is the weather" in str(server.requests[-1].body["messages"])
 
 
 async def test_a_summary_that_is_of_no_use_was_paid_for_too(
