@@ -24,9 +24,12 @@ _SAYS = {
     phrase: meant
     for meant, phrases in {
         "yes": "yep|yeah|yup|y|sure|go ahead|go for it|do it|let's go|lgtm|approved|i approve|start it|ship it|"
-        "ja|ja gerne|mach das|los|einverstanden|oui|vas-y|d'accord|sí|si|dale|adelante|是|是的|好的|可以|同意",
+        "ja|ja gerne|ja bitte|mach das|mach es|ja mach|ja mach das|los|leg los|ja leg los|freigeben|genehmigt"
+        "|einverstanden|oui|vas-y|d'accord|approuvé|sí|si|dale|adelante|aprobado|是|是的|好的|可以|同意",
         "ok": "ok|okay|fine|alright|sounds good|looks good|passt|klar|vale|好",
-        "no": "nope|nah|never mind|nevermind|forget it|nein|nein danke|non|non merci|no gracias|不|不要|算了",
+        "no": "nope|nah|never mind|nevermind|forget it|no thanks forget it|no wait|wait no|rather not|nein|nein danke"
+        "|lass es|lass das|lass gut sein|vergiss es|lieber nicht|non|non merci|laisse tomber|refuse|no gracias|déjalo"
+        "|olvídalo|mejor no|不|不要|算了|不用了",
     }.items()
     for phrase in phrases.split("|")
 }

@@ -94,6 +94,15 @@ class ApprovalService:
                 return
         self._delivery.wake(turn.thread.key)
 
+    async def same(self, turn: Turn, needed: NeedsApproval) -> Approval | None:
+        """The question of an earlier turn that waits already and asks for exactly this; a second card would hide it."""
+        asks = self._question(turn, ToolCall("", needed.tool.name, ""), needed)
+        for one in await self._approvals.of_state(ApprovalState.PENDING):
+            about = (one.session_id, one.tool, one.requester, one.arguments)
+            if one.turn_id != turn.id and about == (asks.session_id, asks.tool, asks.requester, asks.arguments):
+                return one
+        return None
+
     def _question(self, turn: Turn, call: ToolCall, needed: NeedsApproval) -> Approval:
         now = self._clock.now()
         return sealed(

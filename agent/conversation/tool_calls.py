@@ -22,7 +22,7 @@ from agent.domain.policy import Effect
 from agent.domain.session_events import TOOL_CARD_KEY
 from agent.ports import ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
-from agent.tools.dispatch import Dispatcher, failure_of
+from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
 from agent.tools.tool import Caller, Result
 
 UNKNOWN_OUTCOME = (
@@ -34,6 +34,7 @@ ASKED_FIRST = (
     'Call it again after the answer, where it still fits."}'
 )
 NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
+ASKED_ALREADY = "People are asked about just this already: its card waits for a decision (`approve {0}`, `reject {0}`)."
 FOR_COMMANDS = "People do that themselves, with a command: `{}`."
 CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
 
@@ -131,10 +132,16 @@ class ToolCalls:
             return result
         if control.by:
             return NOT_ASKED
-        if isinstance(result, Result):
-            await self._questions.ask(turn, call, result)
+        return await self._asked(turn, call, result, caller)
+
+    async def _asked(self, turn: Turn, call: ToolCall, needed: Result | NeedsApproval, caller: Caller) -> Result | None:
+        """Ask people; the answer where they are asked about just that already."""
+        if isinstance(needed, Result):
+            await self._questions.ask(turn, call, needed)
+        elif (same := await self._approvals.same(turn, needed)) is not None:
+            return Result(ASKED_ALREADY.format(same.id), {"waits": same.id})
         else:
-            await self._approvals.ask(turn, call, result, tainted=caller.shared or caller.unattended)
+            await self._approvals.ask(turn, call, needed, tainted=caller.shared or caller.unattended)
         return None
 
     async def _show(self, turn: Turn, call: ToolCall, result: Result) -> None:

@@ -96,10 +96,12 @@ async def named_or_only(
     """
     if run_id is not None:
         return await named(runs, caller, run_id)
-    found = [run for run in await of_thread(runs, caller, LOOKED_AT) if run.state in states]
+    there = await of_thread(runs, caller, LOOKED_AT)
+    found = [run for run in there if run.state in states]
     if not found:
-        raise BadRequest(f"This thread has no run to {doing}. `runs` lists them.")
+        newest = f" The newest, `{there[0].id}`, is {there[0].state.value}." if there else ""
+        raise BadRequest(f"This thread has no run to {doing}.{newest} `runs` lists them.")
     if len(found) > 1:
-        names = ", ".join(f"`{run.id}` ({run.state.value})" for run in found)
+        names = ", ".join(f"`{run.id}` ({run.state.value})" for run in reversed(found))  # “the first one” is the oldest
         raise BadRequest(f"More than one run of this thread fits: {names}. Say which one to {doing}.")
     return found[0]

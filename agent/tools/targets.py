@@ -251,6 +251,23 @@ def left_out(asked: str, names: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(name for name in names if name in found), *found)))
 
 
+def put_back(asked: str, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Columns that a plan is to have once more, “the same but with the column sqm”, and the request without them."""
+    ways = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    if not ways:
+        return (), asked
+    article, noun = r"(?:(?:the|die|der|das|la|le|les|el)\s+)?", r"(?:(?:columns?|spalten?|colonnes?|columnas?)\s+)?"
+    one = rf"{article}{noun}[`“\"]?({ways})[`”\"]?"
+    said = re.compile(
+        r"\b(?:with|including|incl\.?|plus|mit|inklusive|avec|y compris|con|incluyendo)\s+"
+        rf"{one}(?:\s*(?:,|and|und|et|y)\s*{one})*(?!\w)(?!\s+(?:as|als|comme|como|only|alone)\b)",
+        re.IGNORECASE,
+    )
+    spoken = {name.lower(): name for name in names}
+    named = re.findall(ways, " ".join(part.group() for part in said.finditer(asked)), re.IGNORECASE)
+    return tuple(dict.fromkeys(spoken[name.lower()] for name in named)), said.sub(" ", asked)
+
+
 def kept(asked: str, names: Sequence[str]) -> tuple[str, ...]:
     """Columns that the person wants to keep although they look like the answer."""
     unwanted = left_out(asked, names)

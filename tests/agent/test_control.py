@@ -150,8 +150,8 @@ async def test_a_stop_that_names_no_run_is_asked_about_and_nothing_is_guessed(ha
         stage = Stage(harness, brain)
         run = await stage.running()
         await stage.asks("stop")
-        await brain.router.accept(said("stop"))
-        await harness.until(lambda: [card.title for card in cards(harness)] == [f"Stop {run.id}?"] * 2)
+        assert "asked about just this already" in await stage.tells("stop")
+        assert [card.title for card in cards(harness)] == [f"Stop {run.id}?"]
         assert harness.fleet.stopped == []
         await decide(stage, f"Stop {run.id}?", ALICE)
         assert await state(stage, run) is _S.STOPPING

@@ -12,6 +12,8 @@ from agent.ports import AttachedFile, ModelMessage, ModelReply, RunNow
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 from tests.agent.test_planner import REPORT, answered, called, reply, user
+from tests.fakes import clicked
+from tests.fakes import said as words_said
 
 RUN, OTHER = "r-abc123", "r-def456"
 
@@ -127,3 +129,58 @@ async def test_the_rules_are_told_how_the_runs_of_a_thread_stand(harness: Harnes
         assert (await stage.ended(run, RunState.FAILED, ExitClass.USER_ERROR, "It raised ValueError.")).outcome
         assert run.id in await stage.tells("dale otra vez")
         assert (await brain.stores.runs.get(run.id)).attempt == 2
+
+
+async def test_a_run_is_found_by_how_it_stands(harness: Harness) -> None:
+    runs = ((RUN, RunState.RUNNING), (OTHER, RunState.FAILED))
+    assert made(await said("use the new train.py for the failed run", *runs, file="train.py"))[1]["run"] == OTHER
+    assert made(await said("stop the running one", *runs)) == ("stop_run", {"run": RUN})
+
+
+async def test_the_first_one_is_the_first_of_the_list_that_was_shown() -> None:
+    now = (RunNow(RUN, RunState.RUNNING), RunNow(OTHER, RunState.RUNNING))
+    shown = (user("queue"), called("list_queue", "q"), answered({"text": f"1. `{RUN}` 2. `{OTHER}`"}, "q"))
+    asked = replace(user("stop the first one"), runs=now)
+    assert made(await reply(*thread(OTHER, RUN), *shown, asked)) == ("stop_run", {"run": RUN})
+    assert made(await reply(*thread(OTHER, RUN), asked)) == ("stop_run", {"run": OTHER})
+
+
+@pytest.mark.parametrize("words", ["the same but with the column age", "the same including age"])
+async def test_a_column_that_was_left_out_is_put_back(words: str) -> None:
+    before = (
+        user("train a model that predicts `visited_doctor` without age", "visits.csv"),
+        called("inspect_dataset"),
+        answered(REPORT),
+        called("start_training", RUN, file="visits.csv", target="visited_doctor", drop_columns=["age"]),
+        answered({"approval": "approved", "run": RUN}, RUN),
+    )
+    tool, plan = made(await reply(*before, replace(user(words), runs=(RunNow(RUN, RunState.SUCCEEDED),))))
+    assert (tool, plan["target"], plan.get("drop_columns")) == ("start_training", "visited_doctor", None)
+
+
+async def test_a_training_goes_on_after_runs_were_compared() -> None:
+    compared = (user("which is better?"), called("compare_runs", "c"), answered({"text": "", "columns": ["run"]}, "c"))
+    tool, plan = made(await reply(*thread(OTHER, RUN), *compared, user("train with 40 rounds")))
+    assert (tool, plan["settings"]) == ("start_training", {"rounds": 40})
+    tool, plan = made(await reply(*thread(OTHER, RUN), user("train it again with 40 rounds")))
+    again = (*thread(RUN), user("the same with 40 rounds"), called("start_training", "x", **plan), answered({}, "x"))
+    assert made(await reply(*again, user("train the same with 40 rounds")))[0] == ""  # said so, and no puzzle
+
+
+async def test_a_question_about_a_run_holds_for_the_attempt_it_was_asked_of(harness: Harness) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        await brain.router.accept(words_said(f"kill {run.id}"))
+        first = await stage.asked()
+        said_again = await stage.tells(f"kill {run.id}")
+        assert "asked about just this already" in said_again
+        assert len([one for one in harness.adapter.shown if one.card and one.card.title.startswith("Kill")]) == 1
+        await stage.ended(run, RunState.FAILED, ExitClass.USER_ERROR, "It raised ValueError.")
+        await stage.asks("retry", run.id)
+        card = first.card
+        assert card is not None
+        await brain.router.accept(clicked(card.buttons[0]))
+        await stage.settled()
+        assert "has gone on since" in " ".join(harness.adapter.texts())
+        assert (await brain.stores.runs.get(run.id)).state is not RunState.STOPPING

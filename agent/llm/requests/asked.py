@@ -15,7 +15,7 @@ from agent.llm.slots.files import file_in, file_named
 from agent.llm.slots.idioms import with_amounts
 from agent.llm.slots.limits import MACHINE
 from agent.llm.slots.numbers import in_figures
-from agent.llm.slots.runs import by_id, by_rank, by_settings, runs_in
+from agent.llm.slots.runs import RUN_ID, by_id, by_rank, by_settings, by_state, runs_in
 from agent.ports import ModelMessage, Role
 from agent.tools.training.command_lines import settings_of
 
@@ -131,8 +131,19 @@ def _read(asked: str, messages: Sequence[ModelMessage]) -> str:
     words = with_amounts(in_figures(asked, keep=columns), keep=columns)
     runs = started(messages)
     words = by_settings(words, {run: plan_of(messages, run).get("settings") or {} for run in runs})
-    words = by_rank(by_id(words, runs), ranked(messages))
+    now = {run.id: run.state for run in next((said.runs for said in reversed(messages) if said.runs), ())}
+    words = by_rank(by_id(by_state(words, now), _listed(messages) or runs), ranked(messages))
     return with_sums(words, plan_of(messages, next(iter(runs_in(words)), None)).get("settings") or {})
+
+
+def _listed(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
+    """The runs in the order in which they were named last, before the newest words of a person; of several."""
+    asked = [at for at, said in enumerate(messages) if said.role is Role.USER]
+    for said in reversed(messages[asked[-2] + 1 : asked[-1]] if len(asked) > 1 else ()):
+        named = tuple(dict.fromkeys(RUN_ID.findall(said.text)))
+        if len(named) > 1:
+            return named
+    return ()
 
 
 def ranked(messages: Sequence[ModelMessage]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from agent.llm.slots.runs import runs_in
 from agent.llm.slots.settings import WRITING, clusters_in, text_in
 from agent.llm.slots.views import WHY_BAD
 from agent.ports import ModelMessage
-from agent.tools.targets import left_out, names_a_target, other_target, quoted_target, values_in
+from agent.tools.targets import left_out, names_a_target, other_target, put_back, quoted_target, values_in
 
 SERIES = "time_series_forecasting"
 _LOOKS = frozenset({"list_queue", "run_status", "run_metrics"})
@@ -221,7 +221,8 @@ def _names_other_data(asked: Request, messages: Sequence[ModelMessage]) -> bool:
 def _again_or_anew(asked: Request, messages: Sequence[ModelMessage]) -> str | None:
     """What “again” comes to: a copy of the run that is named, the last plan, or a first training."""
     known = last_plan(messages).get("target")
-    other = other_target(asked.words, columns_of(messages)) if started(messages) else None
+    _, without_them = put_back(asked.words, columns_of(messages))
+    other = other_target(without_them, columns_of(messages)) if started(messages) else None
     if runs_in(asked.words) or (other and known and other != known and not left_out(asked.words, columns_of(messages))):
         return "clone_run"
     if last_plan(messages) or ran_program(messages):

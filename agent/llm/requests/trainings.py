@@ -22,7 +22,7 @@ from agent.llm.slots.rows import amount_in
 from agent.llm.slots.settings import clusters_in, held_out_in, split_in, text_column_in, weights_in
 from agent.llm.slots.unread import unread
 from agent.ports import ModelMessage, ModelReply, Role
-from agent.tools.targets import kept, left_out, mentions, pair_in, quoted_target, said_to_predict, target_in
+from agent.tools.targets import kept, left_out, mentions, pair_in, put_back, quoted_target, said_to_predict, target_in
 
 MOST_ABOUT = 300  # characters of a request that say what to predict
 _OTHER_DATA = re.compile(
@@ -76,7 +76,7 @@ def again(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
     file = asked.file or last_plan(messages).get("file")
     for said in reversed(messages):
         report = as_object(said.text) if said.role is Role.TOOL else {}
-        if "columns" in report and report["dataset"]["name"] == file:
+        if "columns" in report and "dataset" in report and report["dataset"]["name"] == file:
             return plan(asked, report, messages)
     return call("inspect_dataset", file=file)
 
@@ -89,7 +89,8 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     texts = {*_names(report, "text")}
     if task and TASKS[task].needs_text and texts and texts <= {*left_out(asked, _names(report))}:
         task = None  # whose texts are to be left out
-    target, words = _target_for(task, asked, report, before)
+    back, without_them = put_back(asked, _names(report)) if before else ((), asked)
+    target, words = _target_for(task, without_them, report, before)
     if words and (others := _unnamed(request)):
         other = next((name for name in others if name not in _seen(messages)), None)
         return call("inspect_dataset", file=other) if other else which_file(others)
@@ -111,7 +112,7 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         file=file,
         target=target,
         task=task,
-        drop_columns=tuple(dict.fromkeys((*(before.get("drop_columns") or ()), *left_out(asked, _names(report))))),
+        drop_columns=_left_out(asked, report, before, back),
         keep_columns=kept(asked, _names(report)),
         settings=settings,
         secrets=secrets_in(asked),
@@ -123,6 +124,12 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
         **({name: before[name] for name in ("network", "auto_resume") if name in before} | reach_said(asked)),
         **place_in(asked, before, file, ahead=record.answer is Answer.SERIES),
     )
+
+
+def _left_out(asked: str, report: dict[str, Any], before: dict[str, Any], back: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the plan before leaves out and that are to be left out now, but for those put back."""
+    named = (*(before.get("drop_columns") or ()), *left_out(asked, _names(report)))
+    return tuple(name for name in dict.fromkeys(named) if name not in back)
 
 
 def _task_for(asked: str, report: dict[str, Any]) -> str | None:
@@ -166,7 +173,7 @@ def _settings(asked: str, before: dict[str, Any], task: Task) -> dict[str, Any]:
     """The settings of the plan before with those that are named now. Raises: BadRequest."""
     known = before.get("settings") or {}
     settings = known | settings_in(asked) | multiplied(asked, known)
-    if before and settings == known:
+    if before and settings == known and not settings_in(asked):
         all_said(asked)
     if task.warm == ("transformers",):
         settings |= model_in(asked)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.domain.errors import BadRequest
+from agent.domain.runs import LIVE, RunState
 from agent.llm.slots.actions import wish_in
 from agent.llm.slots.figures import figure
 from agent.llm.slots.names import NAME, setting_called
@@ -145,10 +146,31 @@ _WORSE = re.compile(
 _MODEL = re.compile(r"\b(?:model|modell|modèle|modelo)\b|模型", re.IGNORECASE)
 
 
+_STATES: Sequence[tuple[str, frozenset[RunState]]] = (
+    (r"fail|crash|fehl|échou|fallid|失败", frozenset({RunState.FAILED, RunState.LOST})),
+    (r"paus", frozenset({RunState.PAUSED, RunState.PAUSING})),
+    (r"running|active|live|laufend|en cours|在跑", LIVE),
+    (r"queued|waiting", frozenset({RunState.QUEUED})),
+    (r"stopp|停", frozenset({RunState.STOPPED})),
+    (r"finish|done|complet|success|fertig|fini|termin|跑完", frozenset({RunState.SUCCEEDED})),
+)
+
+
+def by_state(asked: str, now: Mapping[str, RunState]) -> str:
+    """A request in which the only run in a state has its id: “stop the running one”. `now` has the states of all."""
+
+    def named(said: re.Match[str]) -> str:
+        states = next((states for way, states in _STATES if re.search(way, said.group(), re.IGNORECASE)), frozenset())
+        fitting = [run for run, state in now.items() if state in states]
+        return fitting[0] if len(fitting) == 1 else said.group()
+
+    return _BY_STATE.sub(named, asked) if len(now) > 1 else asked
+
+
 def by_id(asked: str, started: Sequence[str]) -> str:
     """A request in which a run has its id that is counted (“the second one”) or named without its `r-`.
 
-    `started` has the oldest first.
+    `started` has the first one first.
     """
     for run in started:
         asked = re.sub(rf"(?<![\w-]){run.removeprefix('r-')}(?![\w-])", run, asked, flags=re.IGNORECASE)

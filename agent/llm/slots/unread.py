@@ -12,7 +12,7 @@ from agent.llm.slots.limits import FILE_NAME, MACHINE
 from agent.llm.slots.models import MODEL
 from agent.llm.slots.names import NAME, setting_called
 from agent.llm.slots.numbers import factors_in
-from agent.tools.targets import left_out
+from agent.tools.targets import left_out, put_back
 
 _AMOUNT = re.compile(NUMBER, re.IGNORECASE)
 _FIGURES = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
@@ -127,7 +127,8 @@ def unread(
     if tool == "clone_run" and (unwanted := left_out(asked, columns)):
         found += [f"without {', '.join(unwanted)}"]  # a copy has the columns of its run
     if tool == "start_training" and "file" in arguments:  # before the data are looked at, no column has its place
-        found += [name for name in columns if len(name) > 2 and _is_meant(name, asked) and name not in str(arguments)]
+        rest = put_back(asked, columns)[1]
+        found += [name for name in columns if len(name) > 2 and _is_meant(name, rest) and name not in str(arguments)]
         found += [name for name in arguments.get("drop_columns") or () if columns and name not in (*columns, *read)]
     if tool == "start_training" and not arguments.get("drop_columns"):
         found += [said.group() for said in (*_LEFT_OUT.finditer(asked), *_WITHOUT.finditer(asked))]

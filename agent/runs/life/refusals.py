@@ -35,6 +35,13 @@ def cannot_pause(run: Run) -> Conflict:
     return Conflict(f"Run `{run.id}` is on the engine {run.spec.engine}, which cannot pause a run. Stop it, or wait.")
 
 
+def serves(run: Run) -> Conflict:
+    """The error for a pause of a model that answers, which has nothing to save and go on from."""
+    return Conflict(
+        f"Run `{run.id}` serves a model, which cannot pause. `stop {run.id}` ends it; `serve` starts another."
+    )
+
+
 def with_new_program(run: Run) -> RunState:
     """The state that another program takes a run to. Raises `Conflict` where it can have none."""
     if run.state in (_S.SUCCEEDED, _S.STOPPING):

@@ -14,7 +14,7 @@ from agent.domain.events import WorkerEvent, storable
 from agent.domain.ids import new_run_id
 from agent.domain.inbound import Thread
 from agent.domain.orders import HostInfo
-from agent.domain.runs import ENDED, LIVE, Attempt, Outcome, Run, RunSpec, RunState
+from agent.domain.runs import ENDED, LIVE, Attempt, JobKind, Outcome, Run, RunSpec, RunState
 from agent.ports import Clock
 from agent.run_store import Runs, Verdict
 from agent.runs.engines import Engines
@@ -27,6 +27,7 @@ from agent.runs.life.refusals import (
     no_hours_left,
     overtaken,
     refused,
+    serves,
     with_new_program,
 )
 from agent.runs.life.sending import Sending
@@ -103,6 +104,8 @@ class RunService:
                     return f"Run `{run.id}` is pausing already: it saves a checkpoint first."
             elif run.state not in MAY_PAUSE:
                 raise refused(run, "paused")
+            elif run.spec.job is JobKind.SERVING:
+                raise serves(run)
             elif not self._engines.named(run.spec.engine).engine.capabilities.pauses:
                 raise cannot_pause(run)
             elif await self._runs.request(run.id, expect=run.state, how="pause", note=_who("Paused", by)):

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from agent.domain.content import Card, Fact
-from agent.domain.errors import AppError, NotAllowed
+from agent.domain.errors import AppError, Conflict, NotAllowed
 from agent.domain.policy import Effect, Right, may_control
-from agent.domain.runs import LIVE, PRIORITIES, Run, RunState
+from agent.domain.runs import LIVE, PRIORITIES, JobKind, Run, RunState
 from agent.ports import ReadsActs
 from agent.runs.affording import Affording
 from agent.runs.life.service import RunService
@@ -124,11 +124,13 @@ class Control:
         named = asked.run and (not caller.shared or await self._own("stop_run", caller, asked))
         if run.state not in MEANT["stop"] or (owns and named):
             return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
-        return _question(run, "Stop", "It saves a checkpoint first, and `retry` goes on from that.", owns=owns)
+        ends = "Its address stops answering; `serve` starts another one."
+        trains = "It saves a checkpoint first, and `retry` goes on from that."
+        return _question(run, "Stop", ends if run.spec.job is JobKind.SERVING else trains, owns=owns)
 
     async def stop(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
-        """End the run with a checkpoint; a second call says that it is stopping."""
-        run = await self._runs.get(str(exact["run"]))
+        """End the run with a checkpoint; a second call says that it is stopping. Raises `Conflict`."""
+        run = await self._as_asked(exact)
         return await self._done(run, await self._service.stop(run.id, by=caller.person.shown))
 
     async def plan_kill(self, caller: Caller, asked: ControlArguments) -> Plan | Result:
@@ -140,9 +142,19 @@ class Control:
         return _question(run, "Kill", lost, owns=await self._owns(caller, run))
 
     async def kill(self, caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
-        """End the run at once; a second call says that it is being killed."""
-        run = await self._runs.get(str(exact["run"]))
+        """End the run at once; a second call says that it is being killed. Raises `Conflict`."""
+        run = await self._as_asked(exact)
         return await self._done(run, await self._service.kill(run.id, by=caller.person.shown))
+
+    async def _as_asked(self, exact: dict[str, JsonValue]) -> Run:
+        """The run of a question, unless it has gone on since: then nobody was asked about what runs now."""
+        run = await self._runs.get(str(exact["run"]))
+        if run.attempt != exact.get("attempt", run.attempt):
+            raise Conflict(
+                f"Nothing was done: run `{run.id}` has gone on since that was asked, as attempt {run.attempt}. "
+                f"Say `stop {run.id}` once more to end that."
+            )
+        return run
 
     async def retry(self, caller: Caller, asked: ControlArguments) -> Result:
         """Begin another attempt of a run that ended badly."""
@@ -205,4 +217,4 @@ def _question(run: Run, verb: str, what: str, *, owns: bool) -> Plan:
     )
     whose = "" if owns else " It is somebody else's run: the person who started it, or an approver, decides."
     card = Card(kind="approval", title=f"{verb} {run.id}?", tone="warn", body=f"{what}{whose}", facts=facts)
-    return Plan({"run": run.id}, card, owner=run.requester)
+    return Plan({"run": run.id, "attempt": run.attempt}, card, owner=run.requester)
