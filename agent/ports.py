@@ -345,7 +345,8 @@ class ModelMessage:
     they are nobody's but the monitor's; `files` came with them, `refused` says why others that came were not taken.
     Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens` is what was
     read and written for that, `failed_tokens` how many of these went into tries before the one that answered, `window`
-    the most that it can read (0: not known), `cost_usd` what all that cost.
+    the most that it can read (0: not known), `cost_usd` what all that cost, `seconds` how long it took; `stopped` says
+    that somebody ended it.
     `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
     of its whole text where that was longer, `whole` that text on its way to the store. `id` is the number of its row.
     `facts`, of the last message that a model reads, are what is so now, and `runs` those of its thread, the newest
@@ -370,6 +371,8 @@ class ModelMessage:
     window: int = 0
     cost_usd: float = 0.0
     note: str = ""
+    seconds: float = 0.0
+    stopped: bool = False
     facts: str = ""
     runs: tuple[RunNow, ...] = ()
     whole: str = ""
@@ -396,7 +399,8 @@ class ModelReply:
     `cost_usd` is None where nobody knows a price; nothing was asked of a provider where there are no tokens either.
     `failed_tokens` are those of the tokens that went into tries before the one that answered.
     `note` is what people are told of how it came about: it is shown before the words and is none of them.
-    `window` is the most tokens that the model reads; 0 where that is not known.
+    `window` is the most tokens that the model reads; 0 where that is not known. `seconds` is how long it took;
+    `stopped` says that somebody ended it before.
     """
 
     text: str
@@ -409,6 +413,8 @@ class ModelReply:
     offers: str = ""
     window: int = 0
     note: str = ""
+    seconds: float = 0.0
+    stopped: bool = False
 
     @property
     def shown(self) -> str:

@@ -7,6 +7,7 @@ from agent.domain.session_events import (
     Asked,
     CardShown,
     Compacted,
+    Interrupted,
     QuestionAsked,
     Recording,
     Replied,
@@ -44,6 +45,8 @@ def _paragraph(event: SessionEvent) -> str:
             return f"```json\n{event.text[:RESULT_CHARS]}\n```"
         case CardShown(card=card):
             return _of_card(card)
+        case Interrupted():
+            return ""  # its reply says so
         case QuestionAsked() | ApprovalAsked():
             return _question(event)
         case ApprovalAct() | Compacted() | TurnEnded():
@@ -63,6 +66,8 @@ def what_became(event: ApprovalAct | Compacted | TurnEnded) -> str:
             return f"Summary of what was said so far: {summary}" if summary else "A fresh start."
         case TurnEnded(state=state):
             return {"undone": "This turn was taken back.", "paused": "It waits for people."}.get(state, "")
+        case ApprovalAct(act="always"):
+            return f"{event.person or 'Somebody'} lets this kind of job start here without asking from then on."
         case ApprovalAct(act=act):
             who = f" by {event.person}" if event.person else ""
             return f"{act.capitalize()}{who}{f': {event.reason}' if event.reason else ''}"

@@ -135,12 +135,14 @@ class TurnLoop:
         key = REPLY_KEY.format(turn.id, last)
         async with self._delivery.open(key, turn.thread) as live:
             try:
+                begun_s = _now_s()
                 reply = await self._reply(turn, talk, live, control)
+                reply = replace(reply, seconds=round(_now_s() - begun_s, 2))
                 await self._bills.add(turn, reply)
                 content = Content(text=reply.shown)
             except _CutOffError as cut:
                 content = self._cut_off(go_on_card(turn.id, last), cut.said, control)
-                reply = ModelReply(content.text, (), "")
+                reply = ModelReply(content.text, (), "", stopped=control.by is not None)
             said = _stored(reply, talk.history)
             if not reply.calls:
                 version = await self._conversations.end_turn(turn, said, key=key, content=content)
@@ -245,6 +247,8 @@ def _stored(reply: ModelReply, history: Sequence[ModelMessage]) -> ModelMessage:
         tokens=reply.tokens_in + reply.tokens_out,
         failed_tokens=reply.failed_tokens,
         cost_usd=reply.cost_usd or 0.0,
+        seconds=reply.seconds,
+        stopped=reply.stopped,
     )
 
 

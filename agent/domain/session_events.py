@@ -16,7 +16,7 @@ from agent.domain.content import Card
 from agent.domain.errors import BadData
 from agent.domain.value import Value
 
-VERSION = 1
+VERSION = 2
 COMMAND_KEY = "command:{}"  # of the answer to a command without a turn, by the inbox item that it answers
 ACT_KEY = "act:{}"  # of what a command over the whole session says in the thread, by its inbox item
 TOOL_CARD_KEY = "card:{}:{}"  # of the card that a tool shows, by turn, and by call or the name that the tool gives it
@@ -54,13 +54,20 @@ class Steered(Event):
 
 
 class Replied(Event):
-    """A reply of a model, or of the bot where `model` is empty; `tokens` and `cost_usd` are what it took."""
+    """A reply of a model, or of the bot where `model` is empty; `tokens`, `cost_usd` and `seconds` are what it took."""
 
     kind: Literal["replied"] = "replied"
     text: str
     model: str = ""
     tokens: int = 0
     cost_usd: float = 0.0
+    seconds: float = 0.0
+
+
+class Interrupted(Event):
+    """Somebody ended the reply before; what was said of it stands there."""
+
+    kind: Literal["interrupted"] = "interrupted"
 
 
 class ToolCalled(Event):
@@ -108,11 +115,11 @@ class ApprovalAsked(Event):
 
 
 class ApprovalAct(Event):
-    """What people did about an approval, or that nobody did in time (`expired`)."""
+    """What people did about an approval, or that nobody did in time (`expired`); `always`: its like starts unasked."""
 
     kind: Literal["approval_act"] = "approval_act"
     approval: str
-    act: Literal["changed", "voted", "approved", "rejected", "expired"]
+    act: Literal["changed", "voted", "approved", "always", "rejected", "expired"]
     person: str = ""
     reason: str = ""
 
@@ -135,6 +142,7 @@ SessionEvent = Annotated[
     Asked
     | Steered
     | Replied
+    | Interrupted
     | ToolCalled
     | ToolAnswered
     | CardShown
@@ -193,9 +201,9 @@ def _header(line: str) -> dict[str, object]:
         header = None
     if not isinstance(header, dict) or header.get("kind") != "session":
         raise BadData("This is no recording: its first line is not about a session. `export` in a thread makes one.")
-    if header.get("version") != VERSION:
+    if header.get("version") not in range(1, VERSION + 1):
         raise BadData(
-            f"This recording has version {header.get('version')}, and this Trainyard reads version {VERSION}. "
+            f"This recording has version {header.get('version')}, and this Trainyard reads up to version {VERSION}. "
             "Replay it with the Trainyard that made it."
         )
     return header

@@ -68,6 +68,8 @@ def as_message(row: Row[Any]) -> ModelMessage:
         failed_tokens=facts.get("failed_tokens", 0),
         window=facts.get("window", 0),
         cost_usd=facts.get("cost_usd", 0.0),
+        seconds=facts.get("seconds", 0.0),
+        stopped=facts.get("stopped", False),
         note=facts.get("note", ""),
         cut_chars=facts.get("cut_chars", 0),
         id=row.id,
@@ -98,6 +100,8 @@ def _facts(said: ModelMessage) -> str:
         "failed_tokens": said.failed_tokens,
         "window": said.window,
         "cost_usd": said.cost_usd,
+        "seconds": said.seconds if said.tokens else 0.0,  # of the rules nobody asks how long they took
+        "stopped": said.stopped,
         "note": said.note,
         "cut_chars": said.cut_chars,
         "speaker": said.speaker if said.steers else "",  # else it is the turn's person

@@ -19,6 +19,7 @@ from agent.domain.session_events import (
     Asked,
     CardShown,
     Compacted,
+    Interrupted,
     QuestionAsked,
     Replied,
     SessionEvent,
@@ -150,8 +151,10 @@ class _Turn:
         )
 
     def _reply(self, said: ModelMessage, at: datetime | None) -> Iterator[SessionEvent]:
-        took = {"model": said.model, "tokens": said.tokens, "cost_usd": said.cost_usd}
+        took = {"model": said.model, "tokens": said.tokens, "cost_usd": said.cost_usd, "seconds": said.seconds}
         yield Replied.model_validate({"turn": self.id, "at": at, "text": said.text, **took})
+        if said.stopped:
+            yield Interrupted(turn=self.id, at=at)
         for call in said.calls:
             self.tools[call.id] = call.name
             yield ToolCalled(turn=self.id, at=at, call=call.id, tool=call.name, arguments=call.arguments)

@@ -13,6 +13,7 @@ from agent.domain.session_events import ApprovalAct, ApprovalAsked, Asked, CardS
 from agent.ports import ModelReply, ToolCall
 from bot.console.replay import play
 from tests.agent.conftest import Harness
+from tests.agent.test_beside_a_turn import Drips
 from tests.agent.test_turns import attached
 from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, commanded, said
 
@@ -62,8 +63,27 @@ async def test_a_recording_has_all_that_happened_and_can_be_read_back(harness: H
     timed = {"asked", "replied", "tool_called", "tool_answered", "approval_asked", "approval_act", "compacted"}
     assert {event.kind for event in recording.events if event.at} == timed
     lines = list(recording.lines())
-    assert json.loads(lines[0]) == {"kind": "session", "version": 1, "session": recording.session}
+    assert json.loads(lines[0]) == {"kind": "session", "version": 2, "session": recording.session}
     assert recording_of(lines) == recording
+
+
+async def test_an_answer_that_somebody_ended_and_how_long_one_took_are_recorded(harness: Harness) -> None:
+    harness.model = drips = Drips()
+    async with harness.open() as brain:
+        await brain.router.accept(said("tell me"))
+        await harness.until(lambda: any("Slowly" in text for text in harness.adapter.texts()))
+        await brain.router.accept(said("stop"))
+        await brain.router.idle()
+        drips.may_end.set()
+        await brain.router.accept(said("and now?"))
+        await brain.router.idle()
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        recording = await brain.stores.sessions.recording(session_id or "")
+    kinds = [event.kind for event in recording.events]
+    assert kinds == ["asked", "replied", "interrupted", "turn_ended", "asked", "replied", "turn_ended"]
+    older = [line.replace('"version": 2', '"version": 1') for line in recording.lines()]
+    assert recording_of(older) == recording
+    assert "interrupted" not in as_markdown(recording)
 
 
 async def test_a_recording_is_shown_as_it_was(harness: Harness, csv: Path) -> None:
@@ -97,7 +117,7 @@ async def test_a_recording_names_no_folder_of_this_machine(harness: Harness, csv
     [
         ([], "The file is empty"),
         (['{"role": "user"}'], "its first line is not about a session"),
-        (['{"kind": "session", "version": 9}'], "has version 9, and this Trainyard reads version 1"),
+        (['{"kind": "session", "version": 9}'], "has version 9, and this Trainyard reads up to version 2"),
         (['{"kind": "session", "version": 1}', "", '{"kind": "sang"}'], "Line 3 is no event of a session"),
     ],
 )
