@@ -274,6 +274,19 @@ def test_a_file_of_kaggle_with_a_key_that_goes_no_further(tmp_path: Path, web: D
     assert [key for _, key in web.asked] == ["Bearer k-123", ""]
 
 
+def test_the_token_of_the_hub_goes_to_the_hub_alone(
+    near: Host, web: DataServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nowhere")
+    monkeypatch.setenv("HF_TOKEN", "hf_abc")
+    near.fetch(f"{web.url}/houses.csv")
+    assert {key for _, key in web.asked} == {""}
+    rows = [{"text": "a", "label": 0}, {"text": "b", "label": 1}]
+    kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    stored(near, web, {"train": rows}, kinds)
+    assert {key for path, key in web.asked if path.startswith("/api/datasets/")} == {"Bearer hf_abc"}
+
+
 def test_a_file_of_the_host_only_from_folders_that_it_allows(tmp_path: Path, web: DataServer) -> None:
     allowed, other = tmp_path / "data", tmp_path / "private"
     for folder in (allowed, other):
