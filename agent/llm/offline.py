@@ -34,6 +34,7 @@ from agent.llm.requests.trainings import MOST_ABOUT, again, look_first, plan, wh
 from agent.llm.requests.words import (
     NO_PLAN,
     NOT_DECIDED,
+    NOT_LEARNED,
     NOT_UNDERSTOOD,
     NOTHING_NEW,
     NOTHING_TO_ADD,
@@ -232,14 +233,23 @@ def _predict(asked: Request, messages: Sequence[ModelMessage], run_id: str | Non
     is_row = not (asked.file or text or series)  # “3 days” are a horizon there
     said = cells_in(asked.words, report_of(messages).get("columns", ())) if is_row else {}
     row = (changed_row(asked, messages) if is_row else {}) or said
-    unknown = [name for name in _needed(messages, run_id) if name not in row] if row else []
+    needed = _needed(messages, run_id) if row else []
+    unknown = [name for name in needed if name not in row]
+    left_out = [name for name in row if name in _left_out(messages, run_id)]
     row |= dict.fromkeys(unknown, "")
     rows = (row,) if row else ()
     span = ahead_in(asked.words, of_series=series)
     spacing = str(report_of(messages).get("spacing") or grain_in(asked.words))
     horizon = (steps_of(span, spacing) or span.number) if span else None
     told = UNKNOWN.format(", ".join(f"`{name}`" for name in unknown), unknown[0]) if unknown else ""
+    told += NOT_LEARNED.format(", ".join(f"`{name}`" for name in left_out)) if left_out else ""
+    told = told.strip()
     return call("predict", told, run=run_id, file=asked.file, horizon=horizon, text=text, rows=rows)
+
+
+def _left_out(messages: Sequence[ModelMessage], run_id: str | None) -> frozenset[str]:
+    """The columns that the plan of a run left out."""
+    return frozenset(plan_of(messages, run_id).get("drop_columns") or ())
 
 
 def _needed(messages: Sequence[ModelMessage], run_id: str | None) -> list[str]:
@@ -250,7 +260,7 @@ def _needed(messages: Sequence[ModelMessage], run_id: str | None) -> list[str]:
     if not of_tables or made.get("file") != report.get("dataset", {}).get("name"):
         return []
     leaks = {leak["column"] for leak in report.get("leaks", ())}
-    unread = {made.get("target"), *(made.get("drop_columns") or ()), *leaks}
+    unread = {made.get("target"), *_left_out(messages, run_id), *leaks}
     return [one["name"] for one in report["columns"] if one.get("kind") in _READ and one["name"] not in unread]
 
 

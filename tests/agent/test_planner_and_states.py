@@ -184,3 +184,17 @@ async def test_a_question_about_a_run_holds_for_the_attempt_it_was_asked_of(harn
         await stage.settled()
         assert "has gone on since" in " ".join(harness.adapter.texts())
         assert (await brain.stores.runs.get(run.id)).state is not RunState.STOPPING
+
+
+async def test_a_value_that_a_model_does_not_read_is_said_to_be_none_of_its() -> None:
+    columns = [{"name": name, "kind": "number"} for name in ("age", "health", "visited_doctor")]
+    before = (
+        user("train a model that predicts `visited_doctor` without health", "visits.csv"),
+        called("inspect_dataset"),
+        answered(REPORT | {"columns": columns}),
+        called("start_training", RUN, file="visits.csv", target="visited_doctor", drop_columns=["health"]),
+        answered({"approval": "approved", "run": RUN}, RUN),
+    )
+    answer = await reply(*before, user("predict age 30, health 2"))
+    assert made(answer)[0] == "predict"
+    assert answer.text == "This model was trained without `health`, which it does not read."

@@ -80,6 +80,7 @@ _MOST_VALUES = 6  # of an example
 _MOST_CHOICES = 4  # beside “something else”
 _FITS = {Answer.SERIES: "horizon 24", Answer.CLUSTER: "5 groups"}
 UNKNOWN = "I count {} as unknown. Say more with “{}=…”."
+NOT_LEARNED = " This model was trained without {}, which it does not read."
 NOT_DECIDED = (
     "That answered my question, so nothing was approved or rejected. Say it once more, or press the card's button."
 )
