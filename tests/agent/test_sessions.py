@@ -208,7 +208,7 @@ async def test_export_gives_all_of_it_as_two_files(harness: Harness) -> None:
     files: tuple[Document, ...] = harness.adapter.shown[-1].files
     assert [file.name for file in files] == ["conversation.jsonl", "conversation.md"]
     header, *rows = [json.loads(line) for line in Path(files[0].path).read_text().splitlines()]
-    assert (header["kind"], header["version"]) == ("session", 1)
+    assert (header["kind"], header["version"]) == ("session", 2)
     assert [(row["kind"], row.get("text") or row.get("state"), row.get("person")) for row in rows] == [
         ("asked", "hello there", "alice"),
         ("replied", "Hello.", None),
