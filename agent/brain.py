@@ -13,6 +13,7 @@ from agent.conversation.facts import FactsInWords
 from agent.conversation.guards import TurnLimits
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import QuestionService
+from agent.conversation.research import Research
 from agent.conversation.router import InboxRouter
 from agent.conversation.session_tools import SessionTools
 from agent.conversation.tool_calls import ToolCalls
@@ -168,6 +169,7 @@ class _Services:
     news: _RunNews
     runs: RunService
     files: DataFiles
+    facts: FactsInWords
     bills: Bills
     compactor: Compactor
     questions: QuestionService
@@ -188,6 +190,8 @@ def build(around: Surroundings) -> Brain:
     services = _services(around)
     tools = _toolsets(around, services)
     dispatcher = Dispatcher(tools, workspace=options.runs_open, acts=Acts(stores.audit, clock))
+    if options.charged:
+        dispatcher.add(_research(around, services, dispatcher))
     router = _router(around, services, dispatcher)
     monitor = _monitor(around, services, router) if options.monitor else None
     if monitor is not None:
@@ -220,6 +224,7 @@ def _services(around: Surroundings) -> _Services:
         news=news,
         runs=runs,
         files=DataFiles(stores.conversations, around.engines, clock),
+        facts=FactsInWords(stores.facts, clock),
         bills=bills,
         compactor=Compactor(
             stores.conversations,
@@ -293,6 +298,22 @@ def _talk_tools(around: Surroundings, services: _Services) -> Sequence[Toolset]:
     )
 
 
+def _research(around: Surroundings, services: _Services, dispatcher: Dispatcher) -> Research:
+    """The tool whose own calls go through the dispatcher, too."""
+    options = around.options
+    return Research(
+        dispatcher,
+        around.stores.conversations,
+        around.model_of,
+        services.facts,
+        services.bills,
+        services.budgets,
+        services.delivery,
+        limits=options.limits,
+        window=options.context_tokens,
+    )
+
+
 def _router(around: Surroundings, services: _Services, dispatcher: Dispatcher) -> InboxRouter:
     """The way from what people do to turns, calls and decisions."""
     stores, clock, options, delivery = around.stores, around.clock, around.options, services.delivery
@@ -317,7 +338,7 @@ def _router(around: Surroundings, services: _Services, dispatcher: Dispatcher) -
         ToolCalls(stores.conversations, dispatcher, approvals, services.questions, delivery),
         delivery,
         services.compactor,
-        FactsInWords(stores.facts, clock),
+        services.facts,
         services.bills,
         services.budgets,
         limits=options.limits,

@@ -348,7 +348,8 @@ class ModelMessage:
     the most that it can read (0: not known), `cost_usd` what all that cost, `seconds` how long it took; `stopped` says
     that somebody ended it.
     `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
-    of its whole text where that was longer, `whole` that text on its way to the store. `id` is the number of its row.
+    of its whole text where that was longer, `whole` that text on its way to the store, `tokens` and `cost_usd` what
+    language models took for the result. `id` is the number of its row.
     `facts`, of the last message that a model reads, are what is so now, and `runs` those of its thread, the newest
     first; they are never stored.
     """

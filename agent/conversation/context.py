@@ -105,7 +105,7 @@ def next_read(talk: Conversation, *, window: int, besides: int) -> tuple[int, Se
     for index in range(len(talk.history) - 1, -1, -1):
         said = talk.history[index]
         read = said.tokens - said.failed_tokens
-        if read and said.id > talk.compaction.made_after:
+        if read and said.role is Role.ASSISTANT and said.id > talk.compaction.made_after:
             return read, talk.history[index + 1 :]
     return besides, read_by_model(talk, window=window)
 

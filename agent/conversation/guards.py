@@ -51,7 +51,7 @@ class _Step:
 def reached(limits: TurnLimits, turn: Sequence[ModelMessage], *, seconds: float) -> str:
     """The sentence about the limit that a turn has reached; empty while it may go on."""
     replies = [said for said in turn if said.role is Role.ASSISTANT and said.model]
-    tokens, usd = sum(said.tokens for said in replies), sum(said.cost_usd for said in replies)
+    tokens, usd = sum(said.tokens for said in turn), sum(said.cost_usd for said in turn)
     if len(replies) >= limits.steps:
         return f"I stopped after {counted(len(replies), 'step')} without an end in sight."
     if tokens >= limits.tokens:

@@ -7,6 +7,7 @@ from agent.ports import ModelMessage
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
 SYSTEM = (PROMPTS / "system.md").read_text().strip()
+RESEARCH = (PROMPTS / "research.md").read_text().strip()
 SUMMARY = (PROMPTS / "summary.md").read_text().strip()
 
 

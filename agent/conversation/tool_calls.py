@@ -98,11 +98,20 @@ class ToolCalls:
         answer = await self._carry_out(turn, call, caller, control)
         if answer is None:
             return True
-        whole = ""
         if isinstance(answer, Result):
             await self._show(turn, call, answer)
-            whole, answer = self._dispatcher.whole(call.name, answer), self._dispatcher.answer(call.name, answer)
-        said = ModelMessage(Role.TOOL, answer, call_id=call.id, whole=whole, cut_chars=len(whole))
+            whole = self._dispatcher.whole(call.name, answer)
+            said = ModelMessage(
+                Role.TOOL,
+                self._dispatcher.answer(call.name, answer),
+                call_id=call.id,
+                tokens=answer.tokens,
+                cost_usd=answer.cost_usd,
+                whole=whole,
+                cut_chars=len(whole),
+            )
+        else:
+            said = ModelMessage(Role.TOOL, answer, call_id=call.id)
         async with storing:  # the note counts the results that are there
             said = replace(said, note=note_on([*since_request(talk.history), said], self._dispatcher.polls))
             talk.history += await self._conversations.append(turn, [said])

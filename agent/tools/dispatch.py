@@ -49,13 +49,18 @@ class Dispatcher:
     def __init__(self, toolsets: Sequence[Toolset], *, workspace: bool = False, acts: Acts | None = None) -> None:
         """`workspace` opens runs to all channels of a workspace; `acts` takes what was done without a question."""
         self._tools: dict[str, Tool] = {}
-        for tool in (tool for toolset in toolsets for tool in toolset.tools()):
+        self._workspace = workspace
+        self._acts = acts
+        for toolset in toolsets:
+            self.add(toolset)
+
+    def add(self, toolset: Toolset) -> None:
+        """Take one more family of tools."""
+        for tool in toolset.tools():
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name}")
             self._tools[tool.name] = tool
         self.polls = frozenset(name for name, tool in self._tools.items() if tool.polls)
-        self._workspace = workspace
-        self._acts = acts
 
     def schemas(self, *, runs: bool = True) -> tuple[ToolSchema, ...]:
         """What a model is offered; without `runs` only what is of use where no run is known."""
@@ -81,6 +86,10 @@ class Dispatcher:
     def runs_beside(self, name: str) -> bool:
         """Whether a call of this tool may run at the same time as others of the same reply."""
         return name in self._tools and self._tools[name].runs_beside
+
+    def reads_alone(self, name: str) -> bool:
+        """Whether this tool only reads, and needs nobody's answer for it."""
+        return name in self._tools and self._tools[name].effect is Effect.READ and self._tools[name].runs_beside
 
     def takes_long(self, name: str) -> bool:
         """Whether a call of this tool may take so long that it should not hold up others."""

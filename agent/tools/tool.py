@@ -60,7 +60,8 @@ class Result:
     """`text` is fit for people; `data` has what a model needs beyond it; a `card` and `files` are shown.
 
     A card with a `post` replaces the one of that name that its turn has shown before. With `choices` the text is a
-    question: the turn waits until people answer it, and what they answer is the result.
+    question: the turn waits until people answer it, and what they answer is the result. `tokens` and `cost_usd` are
+    what language models took for it.
     """
 
     text: str
@@ -69,6 +70,8 @@ class Result:
     files: tuple[Document, ...] = ()
     post: str = ""
     choices: tuple[str, ...] = ()
+    tokens: int = 0
+    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
