@@ -129,7 +129,7 @@ class Research:
         return (
             Tool(
                 NAME,
-                "A report on a question that needs much reading (many logs, runs, pages), apart from this conversation.",
+                "A report on what needs much reading (many logs, runs, pages), apart from this conversation.",
                 ResearchArguments,
                 Effect.READ,
                 run=self.look_into,

@@ -31,7 +31,7 @@ from agent.domain.errors import AppError, BadRequest, Conflict, NotAllowed
 from agent.domain.ids import new_ulid
 from agent.domain.inbound import Clicked, Commanded, Inbound, Noticed, Said, Thread
 from agent.domain.policy import Right
-from agent.domain.questions import ANSWER
+from agent.domain.questions import ANSWER, Question
 from agent.ports import Blobs, ChatAdapter, Clock, ModelMessage, Role
 from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher
@@ -255,28 +255,39 @@ class InboxRouter:
         words = typed_in(inbound)
         if words is not None and not (may_be_talk(words) and not await self._decisions.open_in(inbound.thread)):
             return await self._command(item, words)
-        if (ends_answer(said.text) and await self._turns.ends(item)) or await self._answers(item):
+        if ends_answer(said.text) and await self._turns.ends(item):
             return Next.DONE
-        return Next.AS_TURN
+        if said.attachments and await self._asked(inbound) is not None:
+            return Next.SLOWLY  # as its files are downloaded, which a `stop` ends
+        return Next.DONE if await self._answers(item) else Next.AS_TURN
 
     async def _command(self, item: InboxItem, words: Sequence[str]) -> Next:
         return await self._commands.take(item, words, turn_waits=self._in_turn.busy(item.inbound.thread))
 
     async def _take_slowly(self, work: Work) -> Next:
         if isinstance(work, InboxItem):
+            if isinstance(work.inbound.act, Said) and work.inbound.act.attachments:
+                return Next.DONE if await self._answers(work) else Next.AS_TURN
             await self._commands.take_slowly(work)
         return Next.DONE
 
+    async def _asked(self, inbound: Inbound) -> Question | None:
+        """The open question that these words answer."""
+        return None if inbound.to_others else await self._questions.open_for(inbound.thread, inbound.person)
+
     async def _answers(self, item: InboxItem) -> bool:
-        """Whether words answer an open question; then its turn goes on."""
-        inbound = item.inbound
-        question = None if inbound.to_others else await self._questions.open_for(inbound.thread, inbound.person)
+        """Whether words answer an open question; then its turn goes on, or ends where somebody said `stop`."""
+        inbound, said = item.inbound, said_in(item.inbound)
+        question = await self._asked(inbound)
         if question is None:
             return False
-        said = said_in(inbound)
-        files, refused = await self._files.take(item, said)
-        words = " ".join((said.text, *refused))
-        self._hand_turn(await self._questions.answer(item, question, words, files))
+        with self._turns.controlled(inbound.thread, inbound.person) as control:
+            files, refused = await self._files.take(item, said, control)
+        if control.by is not None:
+            await self._questions.drop([question], f"Stopped by {control.by.shown}.")
+        else:
+            words = " ".join((said.text, *refused))
+            self._hand_turn(await self._questions.answer(item, question, words, files))
         return True
 
     async def _admits(self, item: InboxItem) -> bool:

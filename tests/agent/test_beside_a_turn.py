@@ -1,6 +1,7 @@
 """A slow answer: what people do beside it acts at once, it has a deadline, and it can be ended."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +179,41 @@ async def test_stop_ends_the_download_of_what_was_said_meanwhile(harness: Harnes
     assert [file.name for message in steered for file in message.files] == ["one.csv"]
     assert model.asked[1][-1].text == "and then?"
     assert fetched == ["one.csv", "two.csv"]
+
+
+async def test_stop_ends_the_download_of_an_answer_with_its_question(harness: Harness, csv: Path) -> None:
+    fetched = hanging(harness, "two.csv")
+    asks = json.dumps({"question": "Which data?", "choices": ["old", "new"]})
+    harness.model = ScriptedModel(ModelReply("", (ToolCall("c1", "ask_user", asks),), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train"))
+        await harness.until(lambda: bool(harness.adapter.shown))
+        await brain.router.accept(said("these", files=three_files(csv)))
+        await harness.until(lambda: fetched == ["one.csv", "two.csv"])
+        await brain.router.accept(said("stop", person=BOB))
+        await harness.until(lambda: [c.card and c.card.footer for c in harness.adapter.shown] == ["Stopped by bob."])
+        await brain.router.idle()
+        assert await brain.stores.inbox.waiting() == []
+        assert await brain.stores.conversations.running_turns() == []
+        await harness.until(lambda: harness.adapter.busy_with == [])
+    assert fetched == ["one.csv", "two.csv"]
+
+
+async def test_an_answer_with_files_answers_its_question(harness: Harness, csv: Path) -> None:
+    fetched = hanging(harness, "none")
+    asks = json.dumps({"question": "Which data?", "choices": ["old", "new"]})
+    ask = ModelReply("", (ToolCall("c1", "ask_user", asks),), "m")
+    harness.model = model = ScriptedModel(ask, ModelReply("Thanks.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train"))
+        await harness.until(lambda: bool(harness.adapter.shown))
+        await brain.router.accept(said("these", files=three_files(csv)))
+        await harness.until(lambda: "Thanks." in harness.adapter.texts())
+        await brain.router.idle()
+        assert await brain.stores.inbox.waiting() == []
+    assert fetched == ["one.csv", "two.csv", "three.csv"]
+    assert [file.name for file in model.asked[1][-1].files] == fetched
+    assert json.loads(model.asked[1][-1].text) == {"text": "alice answered: these"}
 
 
 async def test_a_command_stops_an_answer_too_and_is_answered(harness: Harness) -> None:
