@@ -293,7 +293,7 @@ def _talk_tools(around: Surroundings, services: _Services) -> Sequence[Toolset]:
         Auditing(stores.audit, services.artifacts),
         Budgeting(services.budgets, services.members),
         Allowing(services.allowances, services.members),
-        LanguageModels(around.models, stores.conversations),
+        LanguageModels(around.models, stores.conversations, stores.usage, services.budgets, clock),
         Costs(stores.usage, services.budgets, stores.runs, clock),
     )
 

@@ -483,8 +483,8 @@ class Models(Protocol):
     def names(self) -> tuple[str, ...]:
         """In the order in which they are asked."""
 
-    async def facts(self) -> Sequence[ModelFacts]:
-        """What is known of each, asked now. Raises `Unavailable` where nothing can be known."""
+    async def facts(self, *, ask: bool = True) -> Sequence[ModelFacts]:
+        """What is known of each; to `ask` costs a few tokens. Raises `Unavailable` where nothing can be known."""
 
     async def has_efforts(self, name: str) -> bool:
         """Whether this one has levels of effort; nobody is asked. Raises `Unavailable`."""

@@ -480,7 +480,10 @@ class Outbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One answer of a language model, and what it cost; `usd` is None where nobody knows the price."""
+    """One answer of a language model, and what it cost; `usd` is None where nobody knows the price.
+
+    The `turn` of what a command asks has no id, and no session outside of a thread.
+    """
 
     turn: Turn
     model: str

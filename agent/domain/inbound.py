@@ -127,8 +127,10 @@ class Inbound(Value):
     `reply_handle` is the adapter's own token for a private answer (Slack's response_url, a Discord interaction).
     `mentions_bot` is false for thread replies that do not name the bot. `secrets` are the kinds of secrets that were
     taken out of its words before it was stored. `away` is set for what was said while the bot was away, and read back.
+    `version` is that of the union of acts: an older bot does not read a newer one's.
     """
 
+    version: Literal[1] = 1
     event_id: str
     twin: str = ""
     thread: Thread

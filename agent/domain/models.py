@@ -35,6 +35,7 @@ class ModelFacts:
     """A configured model. `trouble` says why it does not answer now, empty for one that does.
 
     Prices are US dollars per million tokens; None where nobody knows. `efforts` says that it has levels of effort.
+    `tokens_in`, `tokens_out` and `cost_usd` (None: not known) are what it took to ask whether it answers.
     """
 
     name: str
@@ -44,3 +45,6 @@ class ModelFacts:
     usd_in: float | None = None
     usd_out: float | None = None
     efforts: bool = False
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0

@@ -120,10 +120,10 @@ class Asking:
 
     async def _facts(self, name: str, ask_s: float) -> dict[str, Any]:
         model, url = split_name(name)
-        begun, trouble = time.monotonic(), ""
+        begun, trouble, whole, bill = time.monotonic(), "", Whole(), _SoFar()
         try:
             if ask_s:
-                async with asyncio.timeout(ask_s), contextlib.aclosing(self._pieces(name, PROBE, Whole())) as pieces:
+                async with asyncio.timeout(ask_s), contextlib.aclosing(self._pieces(name, PROBE, whole)) as pieces:
                     async for piece in pieces:
                         if piece:
                             break
@@ -134,7 +134,8 @@ class Asking:
         except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
             trouble = failure_of(error, model, missing_key="" if url else self._table.missing_keys(model)).text
         seconds = time.monotonic() - begun
-        return {"name": name, "trouble": trouble, "seconds": seconds, **self._table.facts(model)}
+        await self._bill(name, whole, PROBE, bill)
+        return {"name": name, "trouble": trouble, "seconds": seconds, **bill.bill, **self._table.facts(model)}
 
     async def _down(
         self, names: Sequence[str], request: Mapping[str, Any], so_far: "_SoFar"

@@ -270,9 +270,9 @@ class GatewayModels:
         )
         return ModelChain(models, self._rules)
 
-    async def facts(self) -> Sequence[ModelFacts]:
-        """What is known of each, asked now. Raises `Unavailable` where nothing can be known."""
-        return await facts_of(self.names, self._socket, ask_s=ASK_S)
+    async def facts(self, *, ask: bool = True) -> Sequence[ModelFacts]:
+        """What is known of each; to `ask` costs a few tokens. Raises `Unavailable` where nothing can be known."""
+        return await facts_of(self.names, self._socket, ask_s=ASK_S if ask else 0)
 
     async def has_efforts(self, name: str) -> bool:
         """Whether this one has levels of effort; nobody is asked. Raises `Unavailable`."""

@@ -30,8 +30,8 @@ class SqlModelUsage:
     async def add(self, call: ModelCall) -> None:
         """Store it; its session, person and channel are those of its turn."""
         values = {
-            "turn_id": call.turn.id,
-            "session_id": call.turn.session_id,
+            "turn_id": call.turn.id or None,
+            "session_id": call.turn.session_id or None,
             "person": call.turn.person.key,
             "channel": call.turn.thread.channel_key,
             "model": call.model,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-NEWEST = "0016"
+NEWEST = "0017"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

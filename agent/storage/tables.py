@@ -139,8 +139,8 @@ model_call = Table(
     "model_call",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("turn_id", String(32), ForeignKey("turn.id"), nullable=False),
-    Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
+    Column("turn_id", String(32), ForeignKey("turn.id")),  # none: a command asked, outside of a thread
+    Column("session_id", String(32), ForeignKey("session.id")),
     Column("person", String(255), nullable=False),
     Column("channel", String(255), nullable=False),
     Column("model", String(255), nullable=False),

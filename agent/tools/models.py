@@ -10,8 +10,9 @@ from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.models import Effort, ModelFacts, Preference, split_name
 from agent.domain.policy import Effect
-from agent.ports import Models
-from agent.stores import Conversations
+from agent.ports import Clock, Models
+from agent.runs.budgets import BudgetService
+from agent.stores import Conversations, ModelCall, ModelUsage, Turn
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 NONE = "No language model is configured, so I go by rules. The README says how to set TRAINYARD_MODELS."
@@ -29,10 +30,20 @@ class PreferArguments(Arguments):
 class LanguageModels:
     """The tools of this family."""
 
-    def __init__(self, models: Models | None, conversations: Conversations) -> None:
-        """`models` are the configured ones, if there are any."""
+    def __init__(
+        self,
+        models: Models | None,
+        conversations: Conversations,
+        usage: ModelUsage,
+        budgets: BudgetService,
+        clock: Clock,
+    ) -> None:
+        """`models` are the configured ones, if there are any; `usage` gets what it costs to ask them."""
         self._models = models
         self._conversations = conversations
+        self._usage = usage
+        self._budgets = budgets
+        self._clock = clock
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -61,16 +72,26 @@ class LanguageModels:
             return Result(NONE)
         names = self._models.names
         preference = await self._conversations.preference(caller.session_id)
-        facts = {one.name: one for one in await self._models.facts()}
+        refusal = await self._budgets.refusal(caller.person.key, caller.thread, caller.session_id)
+        facts = {one.name: one for one in await self._models.facts(ask=not refusal)}
+        for one in facts.values():
+            await self._bill(caller, one)
         order = preference.order(names)
         lines = [
-            f"{number}. {_line(facts[name], preference, first=number == 1)}"
+            f"{number}. {_line(facts[name], preference, first=number == 1, asked=not refusal)}"
             for number, name in enumerate((name for name in order if name in facts), 1)
         ]
         last = "When none of them answers, I go by rules. `model <name>` puts another one first in this thread."
-        body = "\n".join((*lines, "", last))
+        body = "\n".join((*lines, "", *([refusal] if refusal else []), last))
         card = Card(kind="notice", title="Language models", body=body)
         return Result(f"{counted(len(lines), 'language model')}, in the order in which I ask.", {"said": body}, card)
+
+    async def _bill(self, caller: Caller, facts: ModelFacts) -> None:
+        """Store what it cost to ask a model whether it answers."""
+        if facts.tokens_in or facts.tokens_out:
+            turn = Turn(caller.turn_id, caller.session_id, 0, caller.thread, caller.person)
+            took, now = (facts.tokens_in, facts.tokens_out, facts.cost_usd), self._clock.now()
+            await self._usage.add(ModelCall(turn, split_name(facts.name)[0], *took, now))
 
     async def prefer(self, caller: Caller, asked: PreferArguments) -> Result:
         """Keep what the thread's people prefer, and say what answers from now on."""
@@ -112,11 +133,11 @@ def _with(chosen: Preference) -> str:
     return f" with {chosen.effort} effort" if chosen.effort else ""
 
 
-def _line(facts: ModelFacts, preference: Preference, *, first: bool) -> str:
+def _line(facts: ModelFacts, preference: Preference, *, first: bool, asked: bool) -> str:
     here = f", answers here{_with(preference) if facts.efforts else ''}" if first else ""
     window = f"window {facts.window_tokens:,} tokens" if facts.window_tokens else "window unknown"
-    state = facts.trouble or f"It answered in {facts.seconds:.1f} s."
-    return f"`{split_name(facts.name)[0]}`{here}: {window}, {price_of(facts)}. {state}"
+    state = facts.trouble or (f"It answered in {facts.seconds:.1f} s." if asked else "")
+    return f"`{split_name(facts.name)[0]}`{here}: {window}, {price_of(facts)}. {state}".rstrip()
 
 
 def price_of(facts: ModelFacts) -> str:

@@ -87,7 +87,7 @@ class Counting:
     def model(self, preference: Preference, unused: Unused | None = None) -> Model:
         return self._model
 
-    async def facts(self) -> Sequence[ModelFacts]:
+    async def facts(self, *, ask: bool = True) -> Sequence[ModelFacts]:
         return (ModelFacts("m"),)
 
     async def has_efforts(self, name: str) -> bool:

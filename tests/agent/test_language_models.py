@@ -1,11 +1,12 @@
 """Which models there are, which one answers in a thread, and what they cost, as people ask for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from agent.domain.models import ModelFacts, Preference
+from agent.domain.policy import Grants, grants_of
 from agent.ports import HalfTyped, Model, ModelMessage, ModelReply, Unused
 from tests.agent.conftest import Harness
 from tests.fakes import ALICE, THREAD, ScriptedModel, commanded, said
@@ -19,16 +20,20 @@ class TwoModels:
 
     names: tuple[str, ...] = (OWN, CLAUDE)
     preferred: list[Preference] = field(default_factory=list)
+    asked: list[bool] = field(default_factory=list)
 
     def model(self, preference: Preference, unused: Unused | None = None) -> Model:
         self.preferred.append(preference)
         first = preference.order(self.names)[0]
         return ScriptedModel(ModelReply(f"I am {first}.", (), first, 1200, 30, 0.0041 if first == CLAUDE else None))
 
-    async def facts(self) -> Sequence[ModelFacts]:
+    async def facts(self, *, ask: bool = True) -> Sequence[ModelFacts]:
+        self.asked.append(ask)
+        if not ask:
+            return (ModelFacts(OWN), ModelFacts(CLAUDE, "", 0.0, 200_000, 3.0, 15.0, efforts=True))
         return (
             ModelFacts(OWN, trouble="openai/qwen3 cannot be reached."),
-            ModelFacts(CLAUDE, "", 0.84, 200_000, 3.0, 15.0, efforts=True),
+            ModelFacts(CLAUDE, "", 0.84, 200_000, 3.0, 15.0, True, 8, 1, 0.00004),
         )
 
     async def has_efforts(self, name: str) -> bool:
@@ -90,6 +95,21 @@ async def test_models_are_listed_with_what_they_cost_and_whether_they_answer(har
     assert second == "2. `openai/qwen3`: window unknown, price unknown. openai/qwen3 cannot be reached."
     refused = await answered(harness, "model", "gpt-9")
     assert refused.endswith("configured models: `openai/qwen3`, `anthropic/claude-sonnet-4-5`.")
+
+
+async def test_asking_models_whether_they_answer_is_stored_and_held_to_budgets(
+    harness: Harness, two: TwoModels
+) -> None:
+    harness.options = replace(harness.options, grants=Grants(admin=grants_of(ALICE.id)))
+    await answered(harness, "models")
+    async with harness.open() as brain:
+        spent = await brain.stores.usage.by_model(person=ALICE.key)
+        assert {name: (of.tokens_in, of.tokens_out, of.usd) for name, of in spent.items()} == {CLAUDE: (8, 1, 0.00004)}
+    await answered(harness, "budget", "channel", "tokens=5")
+    lines = (await answered(harness, "models")).splitlines()
+    assert two.asked == [True, False]
+    assert lines[1].endswith("$3.00 in and $15.00 out per million tokens.")
+    assert lines[3].startswith("I ask no language model here: ")
 
 
 async def test_what_models_cost_is_shown_for_the_thread_and_the_month(harness: Harness, two: TwoModels) -> None:

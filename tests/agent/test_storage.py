@@ -1,6 +1,7 @@
 """The database: group commit, races, idempotent events, and a schema that is what the code says."""
 
 import asyncio
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from agent.domain.content import Content
 from agent.domain.errors import Conflict, Unavailable
 from agent.domain.events import Ended, Logged, Measured, MetricRow, Started, WorkerEvent
 from agent.domain.ids import is_run_id, new_run_id, new_ulid
+from agent.domain.inbound import Inbound
 from agent.domain.questions import Question
 from agent.domain.runs import ENDED, TRANSITIONS, Outcome, Run, RunState, may_become
 from agent.domain.session_events import Asked, TurnEnded
@@ -329,3 +331,11 @@ async def test_what_is_left_out_and_taken_back_on_both_databases(stores: Stores)
     assert isinstance(begun, Asked)
     assert (begun.text, begun.person) == ("[deleted]", "U-alice")
     assert (await conversations.context(first.session_id)).compaction.summary == "[deleted]"
+
+
+def test_acts_carry_the_version_of_their_union_and_one_of_a_newer_bot_is_refused() -> None:
+    written = json.loads(wire.encode(said("hello")))
+    assert written["version"] == 1
+    assert wire.decode(Inbound, json.dumps({**written, "version": 1})).act.kind == "said"
+    with pytest.raises(wire.Malformed):
+        wire.decode(Inbound, json.dumps({**written, "version": 2}))

@@ -31,6 +31,9 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
     assert time.monotonic() - begun < ASK_S * 3
     assert (mini.trouble, mini.window_tokens, mini.efforts) == ("", 128_000, False)
     assert (round(mini.usd_in or 0, 2), round(mini.usd_out or 0, 2)) == (0.15, 0.6)
+    assert mini.tokens_in > 0
+    assert 0 < (mini.cost_usd or 0) < 0.001
+    assert (refused.tokens_in, refused.cost_usd) == (0, 0.0)
     assert (refused.trouble[:36], refused.efforts) == ("The key for openai/gpt-5 was refused", True)
     assert "did not answer within" in slow.trouble
     assert (slow.usd_in, slow.window_tokens) == (None, None)
