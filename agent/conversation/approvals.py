@@ -31,6 +31,7 @@ from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.members import Members
 
 REASON_CHARS = 500
+REPLACED = "`{}` asks instead"
 REMINDED_AT = 0.2  # of its time is left
 
 
@@ -91,8 +92,28 @@ class ApprovalService:
             if covered is not None and asked:
                 await self._approve_by(covered, approval)
                 self._by_itself.add(turn.id)
-                return
-        self._delivery.wake(turn.thread.key)
+        if needed.plan.instead:
+            await self._replace_by(approval, turn)
+        if turn.id not in self._by_itself:
+            self._delivery.wake(turn.thread.key)
+
+    async def _replace_by(self, new: Approval, turn: Turn) -> None:
+        """Close what waits of this tool's questions to the same person here, and end their turns."""
+        for old in await self._approvals.of_state(ApprovalState.PENDING):
+            about = (old.session_id, old.tool, old.requester)
+            if old.turn_id == new.turn_id or about != (new.session_id, new.tool, new.requester):
+                continue
+            decided = await self._approvals.decide(
+                old.id,
+                digest=old.digest[:SHOWN_DIGEST_CHARS],
+                state=ApprovalState.REJECTED,
+                by=turn.person.key,
+                name=turn.person.shown,
+                at=self._clock.now(),
+                reason=REPLACED.format(new.id),
+            )
+            if decided is not None:
+                await self._settling.end(decided, await self._conversations.turn(old.turn_id))
 
     async def same(self, turn: Turn, needed: NeedsApproval) -> Approval | None:
         """The question of an earlier turn that waits already and asks for exactly this; a second card would hide it."""

@@ -10,11 +10,11 @@ import logging
 from agent.cards import decided_card
 from agent.conversation.approval_words import decider
 from agent.delivery.outbox import OutboxDelivery
-from agent.domain.approvals import Approval, ApprovalState
+from agent.domain.approvals import CARD_KEY, Approval, ApprovalState
 from agent.domain.content import Content
 from agent.domain.errors import TransientError
 from agent.domain.policy import Effect
-from agent.ports import Clock, ToolCall
+from agent.ports import Clock, ModelMessage, Role, ToolCall
 from agent.stores import Approvals, Conversations, Turn
 from agent.tools.dispatch import Dispatcher, failure_of
 from agent.tools.tool import Caller
@@ -65,30 +65,41 @@ class Settling:
         finally:
             self._in_hand.discard(approval.id)
 
+    async def end(self, approval: Approval, turn: Turn) -> None:
+        """Close a question that another one has replaced, with its turn; its card says so."""
+        if await self.carry_out(approval, turn):
+            last = ModelMessage(Role.ASSISTANT, f"Not done: {approval.reason}.")
+            shown = await self._decided(approval)
+            await self._conversations.end_turn(turn, last, key=CARD_KEY.format(approval.id), content=shown)
+
     async def _settle(self, approval: Approval, turn: Turn) -> bool:
-        by = decider(approval)
         call = ToolCall(approval.call_id, approval.tool, "")
         if approval.state is ApprovalState.APPROVED:
             answer = await self._execute(approval, turn, call)
             if approval.edits:
                 answer = _json(json.loads(answer) | {"changed_by_people": approval.edits})
         else:
-            answer = self._undone(approval, by)
-        shown = await self._approvals.card(approval.id)
-        if shown.card is not None:
-            at = approval.decided_at or self._clock.now()
-            card = decided_card(shown.card, approval.state, by=by, at=at, reason=approval.reason)
-            shown = Content(text=shown.text, files=shown.files, card=card)
+            answer = self._undone(approval)
+        shown = await self._decided(approval)
         if not await self._approvals.settle(approval, call, answer, shown, at=self._clock.now()):
             return False
         self._delivery.wake(turn.thread.key)
         return True
 
-    def _undone(self, approval: Approval, by: str) -> str:
+    async def _decided(self, approval: Approval) -> Content:
+        """The card of a question with its decision."""
+        shown = await self._approvals.card(approval.id)
+        if shown.card is None:
+            return shown
+        at = approval.decided_at or self._clock.now()
+        card = decided_card(shown.card, approval.state, by=decider(approval), at=at, reason=approval.reason)
+        return Content(text=shown.text, files=shown.files, card=card)
+
+    def _undone(self, approval: Approval) -> str:
         """The answer of a call that was rejected, or that nobody decided in time."""
         about_run = LEFT_ALONE if "run" in approval.arguments else "Nothing was done."
         undone = "Nothing was started." if self._dispatcher.effect(approval.tool) is Effect.SPEND else about_run
-        why = {"reason": approval.reason, "by": by} if approval.reason else {}
+        why = {"reason": approval.reason, "by": decider(approval)} if approval.reason else {}
         return _json({"approval": approval.state.value, "text": undone, **why})
 
     async def _execute(self, approval: Approval, turn: Turn, call: ToolCall) -> str:

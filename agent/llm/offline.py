@@ -129,7 +129,8 @@ def _whole(reply: ModelReply, asked: Request, messages: Sequence[ModelMessage]) 
         said, unused = json.loads(one.arguments), _unused(one, messages)
         if missed := unread(one.name, said, asked.to_read, unused, columns_of(messages)):
             return not_read(one.name, missed, report_of(messages))
-        if one.name == "start_training" and json.loads(one.arguments) == last_plan(messages) and not repeats(asked):
+        said.pop("instead", None)
+        if one.name == "start_training" and said == last_plan(messages) and not repeats(asked):
             return say(NOTHING_NEW)
     return reply
 

@@ -78,13 +78,15 @@ class Result:
 class Plan:
     """The exact arguments that an approval stores, and the card (with what is too long for it) that shows them.
 
-    `owner` is the key of the person whose run it is about, who decides then; empty: the person who asked.
+    `owner` is the key of the person whose run it is about, who decides then; empty: the person who asked. `instead`
+    says that it takes the place of what this tool asked the same person before and waits.
     """
 
     exact: dict[str, JsonValue]
     card: Card
     files: tuple[Document, ...] = ()
     owner: str = ""
+    instead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

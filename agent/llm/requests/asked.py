@@ -181,7 +181,15 @@ def offered(messages: Sequence[ModelMessage]) -> str | None:
 def last_plan(messages: Sequence[ModelMessage]) -> dict[str, Any]:
     """The arguments of the newest plan of this conversation; empty without one."""
     calls = (call for said in reversed(messages) for call in reversed(said.calls) if call.name == "start_training")
-    return next((as_object(call.arguments) for call in calls), {})
+    plan = next((as_object(call.arguments) for call in calls), {})
+    return {name: value for name, value in plan.items() if name != "instead"}
+
+
+def plan_waits(messages: Sequence[ModelMessage]) -> bool:
+    """Whether people have not decided about the newest plan."""
+    answered = {said.call_id for said in messages if said.role is Role.TOOL}
+    calls = (call for said in reversed(messages) for call in reversed(said.calls) if call.name == "start_training")
+    return next((call.id not in answered for call in calls), False)
 
 
 def plan_of(messages: Sequence[ModelMessage], run: str | None) -> dict[str, Any]:

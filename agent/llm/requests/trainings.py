@@ -6,7 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from agent.domain.tasks import TASKS, Answer, Task
-from agent.llm.requests.asked import WHICH_TARGET, Request, as_object, columns_of, last_plan, offered, report_of
+from agent.llm.requests.asked import (
+    WHICH_TARGET,
+    Request,
+    as_object,
+    columns_of,
+    last_plan,
+    offered,
+    plan_waits,
+    report_of,
+)
 from agent.llm.requests.changes import multiplied, place_in
 from agent.llm.requests.meant import wanted
 from agent.llm.requests.words import call, not_read, say, which, which_file, which_target
@@ -28,6 +37,13 @@ MOST_ABOUT = 300  # characters of a request that say what to predict
 _OTHER_DATA = re.compile(
     r"\b(?:on|with|using)\s+(?:the\s+|my\s+|some\s+)?(?:new|newer|other|latest|updated|more"
     r"|(?:last|this) \w+['’]?s|yesterday['’]?s|today['’]?s)\s+(?:data|dataset|file|numbers|export|csv|table|rows)\b",
+    re.IGNORECASE,
+)
+_BESIDES = re.compile(  # one more, and not the plan before in another way
+    r"\b(?:also|another|second|too|as well|in addition|additional\w*"
+    r"|auch|noch ein\w*|zusätzlich\w*|weitere\w*|zweite\w*"
+    r"|aussi|encore une?|autre|deuxième|también|otr[ao]|segund[ao])\b"
+    r"|再|另|也",
     re.IGNORECASE,
 )
 _NO_OTHER_DATA = "I have no other data here. Attach the file, or give its address, and say it once more."
@@ -106,9 +122,11 @@ def plan(request: Request, report: dict[str, Any], messages: Sequence[ModelMessa
     if record.answer is Answer.SERIES:
         told = " ".join(filter(None, (told, _look_ahead(settings, asked, report))))
     seed = settings.pop("seed", before.get("seed"))
+    instead = {"instead": True} if before and plan_waits(messages) and not _BESIDES.search(asked) else {}
     return call(
         "start_training",
         told,
+        **instead,
         file=file,
         target=target,
         task=task,

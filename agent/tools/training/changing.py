@@ -31,7 +31,7 @@ from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from agent.tools.training.attached import data_named, requirements_named
 from agent.tools.training.change_cards import clone_card, update_card
 from agent.tools.training.command_lines import SHORT_NAMES, arguments_of, with_options, with_settings
-from agent.tools.training.launching import cost_of, planned, start
+from agent.tools.training.launching import NewRunArguments, cost_of, planned, start
 from agent.tools.training.placing import estimate_s, place
 from agent.tools.training.programs import environment_in
 from agent.tools.training.scripts import Replacement, check, diff_of, refuse_marks, replaced
@@ -54,7 +54,7 @@ class UpdateArguments(Arguments):
     why: str = Field("", max_length=500, description="One sentence: what this mends.")
 
 
-class CloneArguments(Arguments):
+class CloneArguments(NewRunArguments):
     """A new run like an earlier one, with changes; people approve it first. Leave out what stays the same."""
 
     run: str | None = Field(None, description="Run id of the original; the newest run of this thread if unsaid.")
@@ -209,7 +209,7 @@ class Changing:
             "clone_of": original.id,
         }
         card = clone_card(original, spec, priority=priority, limits=host.limits_with(spec.gpus))
-        return await planned(self._files, caller, exact, at_host(card, host))
+        return await planned(self._files, caller, exact, at_host(card, host), instead=asked.instead)
 
     async def _changed(self, caller: Caller, before: RunSpec, asked: CloneArguments) -> tuple[RunSpec, HostInfo]:
         """The original's specification with what was asked otherwise, and a host that can keep to it."""

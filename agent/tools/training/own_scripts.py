@@ -19,11 +19,11 @@ from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
 from agent.tools.finding import LOOKED_AT, of_thread
-from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
+from agent.tools.tool import Caller, Plan, Result, Tool
 from agent.tools.training.attached import data_named, requirements_named
 from agent.tools.training.change_cards import program_facts
 from agent.tools.training.command_lines import arguments_of, with_settings
-from agent.tools.training.launching import cost_of, start
+from agent.tools.training.launching import NewRunArguments, cost_of, start
 from agent.tools.training.placing import place
 from agent.tools.training.programs import REQUIREMENTS, entry_of, environment_in, files_of, requirements_in, secrets_in
 from agent.tools.training.scripts import Diff, diff_of, shown_of, warned_of
@@ -31,7 +31,7 @@ from agent.tools.training.scripts import Diff, diff_of, shown_of, warned_of
 PLAN_LIMIT_S = 120.0
 
 
-class OwnScriptArguments(Arguments):
+class OwnScriptArguments(NewRunArguments):
     """Plan a run of an attached program; people approve it before it starts. Leave out what nobody said."""
 
     file: str | None = Field(None, description="Name of the attached .py or .zip; the newest of this thread if unsaid.")
@@ -131,7 +131,7 @@ class OwnScripts:
             card = card.model_copy(update={"body": f"{warned_of(kinds)}\n{card.body}"})
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
         whole = await self._whole(caller, spec, text, exact, card, files)
-        return Plan(exact, at_host(card, placed.host), whole)
+        return Plan(exact, at_host(card, placed.host), whole, instead=asked.instead)
 
     async def _script(self, caller: Caller, asked: OwnScriptArguments) -> tuple[Script, dict[str, bytes]]:
         """The program with what it is given, and all files of its folder. Raises as `plan`."""

@@ -18,14 +18,14 @@ from agent.runs.life.service import RunService
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Runs
 from agent.tools.data import DataFiles
-from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
-from agent.tools.training.launching import cost_of, planned, start
+from agent.tools.tool import Caller, Plan, Result, Tool
+from agent.tools.training.launching import NewRunArguments, cost_of, planned, start
 from agent.tools.training.placing import Placement, estimate_s, place
 
 PLAN_LIMIT_S = 120.0
 
 
-class TrainArguments(Arguments):
+class TrainArguments(NewRunArguments):
     """Plan a training run; people approve it before it starts. Leave out what nobody said."""
 
     target: str | None = Field(None, description="Column to predict.")
@@ -112,7 +112,7 @@ class Training:
         exact: dict[str, JsonValue] = {"spec": spec.model_dump(mode="json"), "priority": priority}
         unseen = self._files.unseen(caller.session_id, report)
         card = approval_card(spec, report, plan=spec.stages, priority=priority, warnings=unseen, limits=placed.limits)
-        return await planned(self._artifacts, caller, exact, at_host(card, placed.host))
+        return await planned(self._artifacts, caller, exact, at_host(card, placed.host), instead=asked.instead)
 
     async def _spec(
         self, asked: TrainArguments, target: str | None, task: TaskType, report: DataReport, placed: Placement
