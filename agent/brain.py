@@ -233,6 +233,7 @@ def _services(around: Surroundings) -> _Services:
             bills,
             budgets,
             window=options.context_tokens,
+            charged=options.charged,
             models=around.models,
         ),
         questions=QuestionService(

@@ -47,6 +47,7 @@ COMPACTED = (
     "_I summarised the {messages} so far. Runs, files and open questions I look up each time; nothing was deleted._"
 )
 NOTHING = "There is nothing here to summarise yet."
+BY_RULES = "I go by rules here, which read all of it each time at no cost, so I leave it as it is. `new` starts afresh."
 
 
 class Compactor:
@@ -61,15 +62,20 @@ class Compactor:
         budgets: BudgetService,
         *,
         window: int,
+        charged: bool,
         models: Models | None = None,
     ) -> None:
-        """`window` is in tokens, for models whose own is not known. Without `models`, tokens are estimated only."""
+        """`window` is in tokens, for models whose own is not known. Without `models`, tokens are estimated only.
+
+        Where no language model is `charged` for, rules answer, which would miss what a summary leaves out.
+        """
         self._conversations = conversations
         self._delivery = delivery
         self._model_of = model_of
         self._bills = bills
         self._budgets = budgets
         self._window = window
+        self._charged = charged
         self._models = models
 
     def window(self, talk: Conversation) -> int:
@@ -125,6 +131,8 @@ class Compactor:
         Raises:
             OverBudget: their budgets are used up.
         """
+        if not self._charged:
+            return BY_RULES
         upto = _newest(talk)
         count = _old(talk, upto)
         if not count:

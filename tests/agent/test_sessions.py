@@ -5,6 +5,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.brain import Brain
@@ -18,7 +19,7 @@ from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
 from tests.agent.slow_tools import SlowTools, What
 from tests.agent.stage import Stage
-from tests.agent.test_turns import attached
+from tests.agent.test_turns import asked_to_train, attached
 from tests.fakes import ALICE, BOB, GUEST, THREAD, ScriptedModel, clicked, said
 
 ELSEWHERE = THREAD.model_copy(update={"thread_id": "1700000000.123456"})
@@ -102,6 +103,15 @@ async def test_compact_summarises_at_any_length_and_says_so(harness: Harness) ->
         assert await tells(harness, brain, "compact") == "There is nothing here to summarise yet."
         await tells(harness, brain, "go on?")
     assert words(model.asked[2]) == ["[summary, by Trainyard, of what was said before] Alice greeted me.", "go on?"]
+
+
+async def test_rules_keep_all_that_was_said(harness: Harness, csv: Path) -> None:
+    harness.options = replace(harness.options, charged=False)
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        assert (await tells(harness, brain, "compact")).startswith("I go by rules here")
+        await brain.router.accept(said("make it 50 rounds"))
+        await harness.until(lambda: any(c.card and "50" in str(c.card.facts) for c in harness.adapter.shown))
 
 
 async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: Harness) -> None:
