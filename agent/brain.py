@@ -233,7 +233,6 @@ def _services(around: Surroundings) -> _Services:
             bills,
             budgets,
             window=options.context_tokens,
-            charged=options.charged,
             models=around.models,
         ),
         questions=QuestionService(

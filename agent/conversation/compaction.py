@@ -62,20 +62,15 @@ class Compactor:
         budgets: BudgetService,
         *,
         window: int,
-        charged: bool,
         models: Models | None = None,
     ) -> None:
-        """`window` is in tokens, for models whose own is not known. Without `models`, tokens are estimated only.
-
-        Where no language model is `charged` for, rules answer, which would miss what a summary leaves out.
-        """
+        """`window` is in tokens, for models whose own is not known. Without `models`, tokens are estimated only."""
         self._conversations = conversations
         self._delivery = delivery
         self._model_of = model_of
         self._bills = bills
         self._budgets = budgets
         self._window = window
-        self._charged = charged
         self._models = models
 
     def window(self, talk: Conversation) -> int:
@@ -131,7 +126,7 @@ class Compactor:
         Raises:
             OverBudget: their budgets are used up.
         """
-        if not self._charged:
+        if not self._budgets.charged:  # rules would miss what a summary leaves out
             return BY_RULES
         upto = _newest(talk)
         count = _old(talk, upto)

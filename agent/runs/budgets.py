@@ -27,7 +27,7 @@ class BudgetService:
         """
         self._budgets = budgets
         self._clock = clock
-        self._charged = charged
+        self.charged = charged
         self._known: Sequence[Budget] | None = None
 
     async def set(self, scope: Scope, key: str, unit: Unit, amount: float | None, *, by: str) -> None:
@@ -63,7 +63,7 @@ class BudgetService:
 
     async def refusal(self, person: str, thread: Thread, session_id: str) -> str:
         """Why no language model may be asked; empty where one may."""
-        if not self._charged:
+        if not self.charged:
             return ""
         for standing in await self.standings(person, thread, session_id, OF_MODELS):
             if standing.left <= 0:
