@@ -55,13 +55,14 @@ class Server:
 
     async def run(self) -> None:
         """Keep it connected until this is cancelled."""
-        pause_s, longest_s = RETRY_S
+        (pause_s, longest_s), told = RETRY_S, ""
         while True:
             begun = anyio.current_time()
             await self.until_it_ends()
             if anyio.current_time() - begun > longest_s:
                 pause_s = RETRY_S[0]  # it was well for a while
-            log.warning("MCP server away", extra={"server": self.name, "cause": self.trouble, "pause_s": pause_s})
+            level, told = logging.DEBUG if self.trouble == told else logging.WARNING, self.trouble
+            log.log(level, "MCP server away", extra={"server": self.name, "cause": self.trouble, "pause_s": pause_s})
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, longest_s)
 

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, JsonValue
 from agent.cards import counted, shows_all
 from agent.conversation.context import BYTES_A_TOKEN
 from agent.domain.content import Card, Document, Fact
-from agent.domain.errors import BadRequest
+from agent.domain.errors import BadRequest, Conflict
 from agent.domain.policy import ROLES, Effect
 from agent.tools.dispatch import WHOLE_CHARS
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
@@ -93,13 +93,22 @@ def tools_of(server: str, config: ServerConfig, listed: Sequence[Listed], call: 
 
 def _schema(given: dict[str, Any]) -> dict[str, Any] | None:
     """The schema as every provider of models takes it; None where that cannot be."""
-    schema = {"properties": {}} | {key: value for key, value in given.items() if key not in NOT_SENT}
+    schema = {"properties": {}} | {key: _untitled(value) for key, value in given.items() if key not in NOT_SENT}
     try:
         Draft202012Validator.check_schema(schema)
     except (SchemaError, RecursionError):
         return None
     fits = schema.get("type") == "object" and all(PROPERTY.fullmatch(name) for name in schema["properties"])
     return schema if fits else None
+
+
+def _untitled(part: Any) -> Any:
+    """A part of a schema without its titles, which repeat the names."""
+    if isinstance(part, list):
+        return [_untitled(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {key: _untitled(one) for key, one in part.items() if key != "title" or not isinstance(one, str)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +157,11 @@ class _Remote:
         return Plan({"server": self.server, "tool": self.listed.name, "arguments": arguments}, card)
 
     async def execute(self, _caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:
-        """Call it as it was approved."""
-        arguments = exact["arguments"]
-        return await self._result(await self.call(str(exact["tool"]), arguments if isinstance(arguments, dict) else {}))
+        """Call it as it was approved. Raises `Conflict` where the name is another server's by now."""
+        tool, arguments = exact.get("tool"), exact.get("arguments")
+        if exact.get("server") != self.server or not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise Conflict(f"`{self.name}` is not what was approved any more, so nothing was done. Ask again.")
+        return await self._result(await self.call(tool, arguments))
 
     def _checked(self, asked: Anything) -> dict[str, JsonValue]:
         """The arguments. Raises `BadRequest` where they are not what the server's schema says."""

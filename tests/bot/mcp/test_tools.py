@@ -8,13 +8,13 @@ from mcp.types import CallToolResult, EmbeddedResource, ImageContent, TextConten
 from mcp.types import Tool as Listed
 from pydantic import JsonValue
 
-from agent.domain.errors import BadRequest
+from agent.domain.errors import BadRequest, Conflict
 from agent.domain.policy import Effect
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Tool
 from bot.mcp.config import ServerConfig
 from bot.mcp.tools import MOST_TOKENS, fitting, tools_of
-from tests.bot.mcp.conftest import Served, call, planned
+from tests.bot.mcp.conftest import CALLER, Served, call, planned
 
 
 def listed(name: str = "do", text: str = "Does.", **schema: object) -> Listed:
@@ -51,9 +51,13 @@ def test_names_are_clean_and_single_and_what_no_model_takes_is_left_out() -> Non
     )
     assert [tool.name for tool in tools] == ["far_get_page__id_", ("far_" + "long" * 40)[:64]]
     assert all(tool.effect is Effect.SPEND for tool in tools), "its own word is not believed"
-    (tool,) = made(listed(text="many\n words " * 100, anyOf=[{}], title="T", properties={"a": {"type": "string"}}))
+    (tool,) = made(
+        listed(
+            text="many\n words " * 100, anyOf=[{}], title="T", properties={"title": {"type": "string", "title": "A"}}
+        )
+    )
     assert len(tool.description) == 400
-    assert tool.schema().parameters == {"type": "object", "properties": {"a": {"type": "string"}}}
+    assert tool.schema().parameters == {"type": "object", "properties": {"title": {"type": "string"}}}
 
 
 def test_all_schemas_together_have_a_size() -> None:
@@ -94,6 +98,8 @@ async def test_a_card_shows_exactly_what_is_called_or_nobody_is_asked() -> None:
         "Argument deep": '{"a": [1, null]}',
         "Argument empty": '""',
     }
+    with pytest.raises(Conflict, match="not what was approved"):
+        await asks.execute("far_do", CALLER, question.plan.exact | {"server": "another"}, "t")
     for much in ({"to": "x" * 501}, {f"a{n}": 1 for n in range(13)}, {f"a{n}": "x" * 400 for n in range(7)}):
         with pytest.raises(BadRequest, match="too long for a card"):
             await planned(asks, "far_do", json.dumps(much))
