@@ -12,7 +12,7 @@ import anyio
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolResult
+from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequest, CallToolRequestParams, CallToolResult
 from mcp.types import Tool as Listed
 from pydantic import JsonValue, ValidationError
 
@@ -85,8 +85,9 @@ class Server:
                 Client(self._transport(), message_handler=self._heard) as client,
                 anyio.create_task_group() as tasks,
             ):
+                self._client = client
                 await self._list(client)
-                self._client, starting.deadline = client, float("inf")
+                starting.deadline = float("inf")
                 tasks.start_soon(self._listen, client)
                 while True:
                     self.tried.set()
@@ -106,7 +107,8 @@ class Server:
             found += page.tools
             if (cursor := page.next_cursor) is None:
                 break
-        tools = tools_of(self.name, self.config, found, self.call, self._keep)
+        # Off the event loop: to check the schemas of a hundred tools takes a second.
+        tools = await asyncio.to_thread(tools_of, self.name, self.config, found, self.call, self._keep)
         self.listed, self.trouble = frozenset(one.name for one in found), ""
         if [tool.schema() for tool in tools] != [tool.schema() for tool in self.tools]:
             self.tools = tools
@@ -122,7 +124,9 @@ class Server:
         if self._client is None:
             raise Conflict(f"The server `{self.name}` is not connected now, so nothing was done.")
         try:
-            return await self._client.call_tool(tool, arguments)
+            asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+            # `Client.call_tool` would check the answer with a schema of the server's, which may take for ever.
+            return await self._client.session.send_request(asked, CallToolResult)
         except MCPError as error:
             self._look.set()
             said = f"The server `{self.name}` answers with an error: {error.message[:MESSAGE_CHARS]}"
@@ -134,6 +138,7 @@ class Server:
         """Hear of changes of the list from servers of the protocol of 2026; others say it unasked (`_heard`)."""
         with contextlib.suppress(MCPError, RuntimeError, TimeoutError):
             async with client.listen(tools_list_changed=True) as changes:
+                self._look.set()  # it may have changed since it was listed
                 try:
                     async for _ in changes:
                         self._look.set()

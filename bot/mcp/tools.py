@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 DESCRIPTION_CHARS, NAME_CHARS, ERROR_CHARS = 400, 64, 1_000
 MOST_TOKENS = 1_500  # of all tools of all servers in what a model reads
 FACTS, FACTS_CHARS = 12, 2_500  # arguments that every platform shows on one card
-PICTURES, PICTURE_BYTES = 4, 8_000_000
+TOOLS, PICTURES, PICTURE_BYTES = 100, 4, 8_000_000
 ENDINGS = {b"\x89PNG\r\n": "png", b"\xff\xd8\xff": "jpg"}  # by how a file begins
 TERMS = "The server does this with rights of its own. It cannot be undone here, and is not repeated by itself."
 NOT_SENT = frozenset({"$schema", "title", "anyOf", "oneOf", "allOf"})  # providers refuse these beside the properties
@@ -79,9 +79,8 @@ def fitting(tools: Sequence[Tool], room: int) -> Offer:
 def tools_of(server: str, config: ServerConfig, listed: Sequence[Listed], call: Call, keep: Keep) -> tuple[Tool, ...]:
     """The tools of a server that are offered, each name once; what has no usable schema is not."""
     made: dict[str, Tool] = {}
-    for one in listed:
-        if config.tools is not None and one.name not in config.tools:
-            continue
+    wanted = [one for one in listed if config.tools is None or one.name in config.tools]
+    for one in wanted[:TOOLS]:
         name = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{server}_{one.name}")[:NAME_CHARS]
         schema = _schema(one.input_schema)
         if schema is None or name in made:
@@ -95,10 +94,12 @@ def _schema(given: dict[str, Any]) -> dict[str, Any] | None:
     """The schema as every provider of models takes it; None where that cannot be."""
     schema = {"properties": {}} | {key: _untitled(value) for key, value in given.items() if key not in NOT_SENT}
     try:
-        Draft202012Validator.check_schema(schema)
+        if len(json.dumps(schema)) <= MOST_TOKENS * BYTES_A_TOKEN:  # a longer one is left out anyway
+            Draft202012Validator.check_schema(schema)
     except (SchemaError, RecursionError):
         return None
-    fits = schema.get("type") == "object" and all(PROPERTY.fullmatch(name) for name in schema["properties"])
+    named = schema["properties"]
+    fits = schema.get("type") == "object" and isinstance(named, dict) and all(map(PROPERTY.fullmatch, named))
     return schema if fits else None
 
 

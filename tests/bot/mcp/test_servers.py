@@ -38,8 +38,12 @@ for line in sys.stdin:
         say(id=id, result={"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info})
     elif method == "tools/list" and listed < lists:
         listed += 1
-        say(id=id, result={"tools": [{"name": f"tool{listed}", "inputSchema": {"type": "object"}}]})
+        slow = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(x+)+$"}}}
+        tool = {"name": f"tool{listed}", "inputSchema": {"type": "object"}, "outputSchema": slow}
+        say(id=id, result={"tools": [tool]})
         say(method="notifications/tools/list_changed")
+    elif method == "tools/call" and asked["params"]["arguments"]:
+        say(id=id, result={"content": [], "structuredContent": {"a": "x" * 40 + "!"}})
     elif method == "tools/call":
         sys.exit(1)
     elif method == "server/discover":
@@ -170,6 +174,9 @@ async def test_a_hostile_server_takes_no_name_of_ours_and_holds_up_nobody(
     take, silent = (ServerConfig(command=sys.executable, args=("-c", OLD, lists)) for lists in ("2", "0"))
     async with served.running(take=take, silent=silent):
         await until(lambda: dispatcher.knows("take_tool2"))
+        question = await planned(dispatcher, "take_tool2", '{"a": 1}')
+        result = await dispatcher.execute("take_tool2", CALLER, question.plan.exact, "t")
+        assert result.data == {"structured": {"a": "x" * 40 + "!"}}, "its own schema would take for ever"
         assert (await call(dispatcher, "take_tool1")).text == "ours"
         assert "its name is taken" in caplog.text
         await until(lambda: "It did not answer within 2 s." in str([vars(one) for one in caplog.records]))
