@@ -9,13 +9,14 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import redis.asyncio
 
 from agent.brain import Options, Surroundings, build
 from agent.clock import SystemClock
 from agent.conversation.guards import TurnLimits
+from agent.domain.content import Document
 from agent.domain.errors import AppError, Conflict, NotFound, Unavailable
 from agent.domain.models import Preference
 from agent.domain.policy import Grant
@@ -29,6 +30,7 @@ from agent.storage import sql_stores
 from agent.storage.database import Database
 from bot.connection import Adapter, Failed
 from bot.embedded import embedded_redis, wants_redis
+from bot.mcp.config import servers_of
 from bot.missed import History, catch_up
 from bot.platforms import edit_gaps_s
 from bot.processes import Children
@@ -41,6 +43,9 @@ from worker.client.keys import ServingKey
 from worker.client.redis_server import EmbeddedRedis
 from worker.client.redis_url import for_client, shown
 from worker.engines import Given, engine_module
+
+if TYPE_CHECKING:
+    from bot.mcp.servers import Servers
 
 log = logging.getLogger(__name__)
 LOCK = "bot.lock"
@@ -139,6 +144,7 @@ class App:
         settings = self.settings
         settings.home.mkdir(parents=True, exist_ok=True)
         alive = last_alive(settings.home)
+        self._mcp = servers_of(settings)
         self._stack.enter_context(only_one(settings.home))
         redis_url = await self._reach_redis()
         await self._open_database()
@@ -166,6 +172,8 @@ class App:
                 f"relay {name}",
                 lambda feed=feed: relay(feed, self.brain.service),  # type: ignore[misc]
             )
+        if self._mcp:
+            self._background("mcp", self._serve_mcp)
         self._background("cards", self.brain.cards.run)
         if self.brain.monitor is not None:
             self._background("monitor", self.brain.monitor.run)
@@ -267,6 +275,18 @@ class App:
         self.brain.dispatcher.schemas()
         await self.pool.start()
 
+    async def _serve_mcp(self) -> None:
+        """Offer what MCP servers have, while they are connected."""
+        servers = await asyncio.to_thread(_mcp_servers)  # the client takes most of a second to load
+        logs = self.settings.home / "logs"
+        await servers(self._mcp, self._document, logs, self.brain.dispatcher.offer).run()
+
+    async def _document(self, data: bytes, name: str) -> Document:
+        """A stored file that a message may have."""
+        kept = await asyncio.to_thread(self.blobs.put_bytes, data, name=name)
+        path = await self.blobs.get(kept.sha256)
+        return Document(path=str(path), name=name, sha256=kept.sha256, size_bytes=kept.size_bytes)
+
     async def _tick_forever(self) -> None:
         for number in itertools.count():
             await self.brain.service.tick()
@@ -286,6 +306,12 @@ class App:
         """Wait for the end of the first adapter that ends by itself (a terminal at the end of its input)."""
         adapters = [task for task in self._tasks if task.get_name().startswith(ADAPTER)]
         await asyncio.wait(adapters, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _mcp_servers() -> "type[Servers]":
+    from bot.mcp.servers import Servers  # noqa: PLC0415 - only who sets servers has and loads the client
+
+    return Servers
 
 
 async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:

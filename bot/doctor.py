@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.cards import size
+from agent.domain.content import Document
 from agent.domain.errors import AppError, Unavailable
 from agent.domain.models import ModelFacts, split_name
 from agent.llm.chain import facts_of
@@ -23,6 +24,7 @@ from agent.runs.engines import Engines
 from agent.storage.database import reachable
 from agent.tools.models import price_of
 from agent.tools.training.placing import connected
+from bot.mcp.config import servers_of
 from bot.platforms import PLATFORMS, Line, platform
 from bot.processes import Children
 from bot.settings import Settings, gateway_environment, worker_environment, wrong
@@ -45,6 +47,7 @@ async def examine(settings: Settings, console: Console | None = None) -> int:
         _database,
         _hosts,
         _models,
+        _mcp,
         *(platform(name).check for name in PLATFORMS),
     )
     found = await asyncio.gather(*(_limited(check, settings) for check in checks))
@@ -177,6 +180,20 @@ def _sandbox() -> Line:
         "does not start, unless TRAINYARD_SANDBOX=none"
     )
     return Line("sandbox", None, f"{text} (apt install bubblewrap)")
+
+
+async def _mcp(settings: Settings) -> Sequence[Line]:
+    configs = servers_of(settings)
+    if not configs:
+        return [Line("mcp", None, "no server is set")]
+    from bot.mcp.servers import Servers  # noqa: PLC0415 - only who sets servers has and loads the client
+
+    with tempfile.TemporaryDirectory(prefix="trainyard-") as folder:
+        return await Servers(configs, _nowhere, Path(folder), lambda _server, _tools: None).examined()
+
+
+async def _nowhere(_data: bytes, _name: str) -> Document:
+    raise NotImplementedError("the doctor calls no tool")
 
 
 async def _models(settings: Settings) -> Sequence[Line]:

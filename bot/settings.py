@@ -113,6 +113,7 @@ class Settings(BaseSettings):
     blobs: Literal["folder", "redis"] = "folder"
     engines: str = DEFAULT_ENGINE  # where runs may go, comma-separated; the first is the usual one
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
+    mcp: Path | None = None  # a file of MCP servers, whose tools models get; see `bot.mcp.config`
     runs: Literal["channel", "workspace"] = "channel"  # who sees a run: people of its channel, or of the workspace
     ask: Who = "*"  # who may talk to the bot, as `agent.domain.policy.grants_of` reads it
     launch: Who = "*"  # who may decide about what they asked for themselves

@@ -30,6 +30,7 @@ from agent.stores import Approvals, Conversations, Turn
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.members import Members
 
+AWAY = "The server that has `{}` is not connected now. Approve it once it is back, or reject it."
 REASON_CHARS = 500
 REPLACED = "`{}` asks instead"
 REMINDED_AT = 0.2  # of its time is left
@@ -214,8 +215,11 @@ class ApprovalService:
         """
         approval = await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
+        if approve and not self._dispatcher.knows(approval.tool):
+            raise Conflict(AWAY.format(approval.tool))
         await self._deciders.check(approval, turn, person)
-        if always and (self._dispatcher.effect(approval.tool) is not Effect.SPEND or not self._allowances.in_force):
+        spends = self._dispatcher.effect(approval.tool) is Effect.SPEND
+        if always and not (spends and approval.spec is not None and self._allowances.in_force):
             raise BadRequest("This is asked about every time; approve or reject it.")
         digest = approval.digest[:SHOWN_DIGEST_CHARS] if digest is None else digest
         takes = approve and approval.spec is not None

@@ -16,7 +16,7 @@ from agent.domain.errors import TransientError
 from agent.domain.policy import Effect
 from agent.ports import Clock, ModelMessage, Role, ToolCall
 from agent.stores import Approvals, Conversations, Turn
-from agent.tools.dispatch import Dispatcher, failure_of
+from agent.tools.dispatch import UNKNOWN_OUTCOME, Dispatcher, failure_of
 from agent.tools.tool import Caller
 
 log = logging.getLogger(__name__)
@@ -104,12 +104,15 @@ class Settling:
 
     async def _execute(self, approval: Approval, turn: Turn, call: ToolCall) -> str:
         caller = Caller(turn.person, turn.session_id, turn.thread, turn.id)
+        once = self._dispatcher.begins_once(approval.tool)
+        if once and not await self._conversations.start_call(turn.id, approval.call_id):
+            return UNKNOWN_OUTCOME
         try:
             token = f"approval:{approval.id}"
             result = await self._dispatcher.execute(approval.tool, caller, approval.arguments, token)
             return self._dispatcher.answer(approval.tool, result)
         except Exception as error:
-            if isinstance(error, TransientError) and self._clock.now() < approval.expires_at:
+            if isinstance(error, TransientError) and not once and self._clock.now() < approval.expires_at:
                 raise  # it may have been done: it stays decided, and is repeated with its token until the card expires
             return failure_of(error, call, reads=False)
 

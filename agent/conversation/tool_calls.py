@@ -22,13 +22,9 @@ from agent.domain.policy import Effect
 from agent.domain.session_events import TOOL_CARD_KEY
 from agent.ports import ModelMessage, Role, ToolCall
 from agent.stores import Conversations, Turn, TurnKind
-from agent.tools.dispatch import Dispatcher, NeedsApproval, failure_of
+from agent.tools.dispatch import UNKNOWN_OUTCOME, Dispatcher, NeedsApproval, failure_of
 from agent.tools.tool import Caller, Result
 
-UNKNOWN_OUTCOME = (
-    '{"error": "This call was begun before a restart and its outcome is unknown. '
-    'Check the state before you repeat it.", "outcome": "unknown"}'
-)
 ASKED_FIRST = (
     '{"error": "You asked people first, and this was not done, as their answer may change it. '
     'Call it again after the answer, where it still fits."}'

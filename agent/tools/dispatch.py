@@ -4,27 +4,32 @@ import asyncio
 import difflib
 import json
 import logging
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import JsonValue, ValidationError
 
 from agent.cards import duration, shows_all
 from agent.domain.content import Card, Fact
-from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError
+from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError, Unavailable
 from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect, Role, role_of
 from agent.domain.redaction import hidden, without_secrets
 from agent.ports import ToolCall, ToolSchema
 from agent.tools.auditing import Acts
-from agent.tools.tool import USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Tool, Toolset
+from agent.tools.tool import USUAL_CAP_CHARS, USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Tool, Toolset
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 WHOLE_CHARS = 400_000  # of a result that is kept to be read on
 OUTCOME_UNKNOWN = {"outcome": "unknown"}  # beside the error of a call that may have changed something
+UNKNOWN_OUTCOME = (
+    '{"error": "This call was begun before a restart and its outcome is unknown. '
+    'Check the state before you repeat it.", "outcome": "unknown"}'
+)
+AWAY = "`{}` is a tool of the server `{}`, which is not connected now. Nothing was done; it may be back later."
 TAINTED = (
     "I ask first: files, logs, pages or other people's words that I have read may be behind this, and not the request."
 )
@@ -60,7 +65,25 @@ class Dispatcher:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name}")
             self._tools[tool.name] = tool
+        self._families = dict.fromkeys(self._tools, "")  # of each name; what has none came with the composition
         self.polls = frozenset(name for name, tool in self._tools.items() if tool.polls)
+
+    def offer(self, family: str, tools: Sequence[Tool]) -> None:
+        """Replace the tools of a family that comes and goes. None: it is away, and its names stay its own.
+
+        A name that another family has is refused, with a line in the log.
+        """
+        for name in [name for name, of in self._families.items() if of == family]:
+            self._tools.pop(name, None)
+            if tools:
+                del self._families[name]
+        for tool in tools:
+            if self._families.setdefault(tool.name, family) == family:
+                self._tools[tool.name] = tool
+            else:
+                log.warning("tool refused: its name is taken", extra={"tool": tool.name, "family": family})
+        for made in ("_schemas", "_usual"):
+            self.__dict__.pop(made, None)
 
     def schemas(self, *, runs: bool = True) -> tuple[ToolSchema, ...]:
         """What a model is offered; without `runs` only what is of use where no run is known."""
@@ -96,8 +119,16 @@ class Dispatcher:
         return name in self._tools and self._tools[name].limit_s > USUAL_LIMIT_S
 
     def quotes(self, name: str) -> bool:
-        """Whether its answers hold what others wrote: rows, logs, names, pages."""
-        return name in self._tools and self._tools[name].quotes_others
+        """Whether its answers hold what others wrote: rows, logs, names, pages. Those of a tool that is gone may."""
+        return self._tools[name].quotes_others if name in self._tools else bool(name)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a tool now."""
+        return name in self._tools
+
+    def begins_once(self, name: str) -> bool:
+        """Whether what was approved is begun once, because a repetition would do it again."""
+        return name in self._tools and self._tools[name].parameters is not None
 
     def asks(self, name: str) -> bool:
         """Whether people may be asked about a call of this tool."""
@@ -112,7 +143,8 @@ class Dispatcher:
         caller = replace(caller, workspace=self._workspace)
         tool = self._tools.get(call.name)
         if tool is None:
-            raise BadRequest(_unknown(call.name, self._tools))
+            family = self._families.get(call.name)
+            raise BadRequest(AWAY.format(call.name, family) if family else _unknown(call.name, self._tools))
         arguments = _parsed(tool, call.arguments)
         role = role_of(caller.person, unattended=caller.unattended)
         if not tool.allows(role):
@@ -138,10 +170,16 @@ class Dispatcher:
         return _safe(result)
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
-        """Do what was approved; a repetition with the same token does nothing new."""
+        """Do what was approved; a repetition with the same token does nothing new.
+
+        Raises:
+            AppError: it cannot be done; the text says why. `Unavailable`: its server is away.
+        """
         caller = replace(caller, workspace=self._workspace)
-        tool = self._tools[name]
-        if tool.run is not None:
+        tool = self._tools.get(name)
+        if tool is None:
+            raise Unavailable(AWAY.format(name, self._families.get(name, "of this name")))
+        if tool.run is not None and tool.parameters is None:
             return _safe(await self._limited(tool, tool.run(caller, tool.arguments.model_validate(exact))))
         if tool.execute is None:
             raise BadRequest(f"`{name}` needs no approval.")
@@ -152,7 +190,7 @@ class Dispatcher:
 
         The longest parts are left out first, and named; a text that is too long by itself is cut.
         """
-        cap = self._tools[name].cap_chars
+        cap = self._tools[name].cap_chars if name in self._tools else USUAL_CAP_CHARS
         text = result.text if len(result.text) <= cap // 2 else f"{result.text[: cap // 2]}…"
         sizes = {part: len(_json(value)) for part, value in result.data.items()}
         while sizes and len(text) + sum(sizes.values()) > cap:
@@ -244,8 +282,9 @@ def _parsed(tool: Tool, raw: str) -> Arguments:
 
 def _takes(tool: Tool) -> str:
     """Which arguments a tool has, for a model that got them wrong."""
-    fields = tool.arguments.model_fields.items()
-    names = [f"`{name}`{' (needed)' if field.is_required() else ''}" for name, field in fields]
+    schema: Mapping[str, Any] = tool.schema().parameters
+    needed = schema.get("required", ())
+    names = [f"`{name}`{' (needed)' if name in needed else ''}" for name in schema.get("properties", ())]
     return f"It takes {', '.join(names)}." if names else "It takes none: {}."
 
 

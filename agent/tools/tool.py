@@ -13,6 +13,7 @@ from agent.domain.policy import ROLES, Effect, Role, may_read
 from agent.ports import ToolSchema
 
 USUAL_LIMIT_S = 30.0
+USUAL_CAP_CHARS = 12_000
 BUTTONS_ONLY = "x-buttons-only"  # of an argument's schema: people's buttons carry it, models are not told of it
 _SAID = frozenset({"type", "description", "enum", "const", "items", "prefixItems", "required", "allOf", "oneOf"})
 
@@ -106,6 +107,9 @@ class Tool:
 
     A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
     person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.
+
+    `parameters` is the JSON schema of a tool of somebody else's server, which knows no token: its `execute` is begun
+    once, and where it is cut off its outcome is unknown.
     """
 
     name: str
@@ -116,7 +120,7 @@ class Tool:
     plan: Callable[[Caller, Any], Awaitable[Plan | Result]] | None = None
     execute: Callable[[Caller, dict[str, JsonValue], str], Awaitable[Result]] | None = None
     limit_s: float = USUAL_LIMIT_S
-    cap_chars: int = 12_000
+    cap_chars: int = USUAL_CAP_CHARS
     beside: bool | None = None
     roles: frozenset[Role] | None = None
     cost: Callable[[Mapping[str, JsonValue]], str] | None = None
@@ -126,6 +130,7 @@ class Tool:
     harmless: bool = False
     own: Callable[[Caller, Any], Awaitable[bool]] | None = None
     exact: Callable[[Caller, Any], Awaitable[Arguments]] | None = None
+    parameters: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""
@@ -155,7 +160,8 @@ class Tool:
 
     def schema(self) -> ToolSchema:
         """The tool as a model sees it."""
-        return ToolSchema(self.name, self.description, _schema_of(self.arguments))
+        parameters = _schema_of(self.arguments) if self.parameters is None else self.parameters
+        return ToolSchema(self.name, self.description, parameters)
 
 
 class Toolset(Protocol):

@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from agent.conversation.prompt import SYSTEM
 from agent.domain.content import Card
-from agent.domain.errors import BadRequest, NotAllowed, TransientError
+from agent.domain.errors import BadRequest, NotAllowed, TransientError, Unavailable
 from agent.domain.inbound import Person
 from agent.domain.policy import Effect, Role
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
@@ -252,3 +252,28 @@ async def test_a_key_over_many_lines_of_a_result_is_hidden_whole() -> None:
     result = await call(replace(LOOK, run=look))
     assert isinstance(result, Result)
     assert result.data == {"lines": ["before", *["[secret: private-key]"] * 5, "after"], "rows": [["a", 1]]}
+
+
+async def test_a_family_comes_and_goes_and_takes_no_name_of_another(caplog: pytest.LogCaptureFixture) -> None:
+    dispatcher = Dispatcher([Family(LOOK)])
+    far, own = replace(SPEND, name="far_spend", parameters={"type": "object"}), replace(SPEND, name="look")
+    caller = Caller(ALICE, "s", THREAD)
+    assert [schema.name for schema in dispatcher.schemas()] == ["look"]
+    dispatcher.offer("far", [far, own])
+    assert [schema.name for schema in dispatcher.schemas()] == ["look", "far_spend"]
+    assert "its name is taken" in caplog.text
+    assert isinstance(await dispatcher.call(caller, ToolCall("c", "look", "{}")), Result)
+    assert isinstance(await dispatcher.call(caller, ToolCall("c", "far_spend", "{}")), NeedsApproval)
+    dispatcher.offer("far", [])
+    assert [schema.name for schema in dispatcher.schemas(runs=False)] == ["look"]
+    with pytest.raises(BadRequest, match="server `far`, which is not connected now"):
+        await dispatcher.call(caller, ToolCall("c", "far_spend", "{}"))
+    with pytest.raises(Unavailable, match="not connected now"):
+        await dispatcher.execute("far_spend", caller, {}, "t")
+    assert dispatcher.quotes("far_spend"), "what it said before is still others' words"
+    assert not dispatcher.quotes("")
+    assert json.loads(dispatcher.answer("far_spend", Result("late"))) == {"text": "late"}
+    dispatcher.offer("other", [far])
+    assert not dispatcher.knows("far_spend"), "its name stays its own"
+    dispatcher.offer("far", [far])
+    assert dispatcher.knows("far_spend")
