@@ -190,6 +190,7 @@ def build(around: Surroundings) -> Brain:
     services = _services(around)
     tools = _toolsets(around, services)
     dispatcher = Dispatcher(tools, workspace=options.runs_open, acts=Acts(stores.audit, clock))
+    dispatcher.add(_session_tools(around, services, dispatcher))
     if options.charged:
         dispatcher.add(_research(around, services, dispatcher))
     router = _router(around, services, dispatcher)
@@ -246,19 +247,22 @@ def _services(around: Surroundings) -> _Services:
 
 
 def _toolsets(around: Surroundings, services: _Services) -> Sequence[Toolset]:
-    """Every family of tools; the commands over a whole conversation know what the others do."""
+    """Every family of tools that knows no other."""
+    return (*_run_tools(around, services), *_talk_tools(around, services), *around.toolsets)
+
+
+def _session_tools(around: Surroundings, services: _Services, dispatcher: Dispatcher) -> SessionTools:
+    """The commands over a whole conversation, which know what the other tools do."""
     stores = around.stores
-    families = (*_run_tools(around, services), *_talk_tools(around, services), *around.toolsets)
-    session = SessionTools(
+    return SessionTools(
         stores.sessions,
         stores.conversations,
         services.compactor,
         services.questions,
         services.artifacts,
         services.delivery,
-        beside=families,
+        dispatcher,
     )
-    return (*families, session)
 
 
 def _run_tools(around: Surroundings, services: _Services) -> Sequence[Toolset]:

@@ -21,8 +21,8 @@ from agent.domain.session_events import quoted
 from agent.ports import ModelMessage
 from agent.runs.pictures.artifacts import ArtifactWriter
 from agent.stores import Compaction, Conversations, Sessions, Turn
-from agent.tools.dispatch import OUTCOME_UNKNOWN
-from agent.tools.tool import Arguments, Caller, Plan, Result, Tool, Toolset
+from agent.tools.dispatch import OUTCOME_UNKNOWN, Dispatcher
+from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 
 EMPTY = "Nothing was said in this conversation yet."
 FRESH = "_A fresh start: of what was said so far I read nothing any more. `resume {}` brings it back._"
@@ -62,10 +62,9 @@ class SessionTools:
         questions: QuestionService,
         artifacts: ArtifactWriter,
         delivery: OutboxDelivery,
-        *,
-        beside: Sequence[Toolset],
+        dispatcher: Dispatcher,
     ) -> None:
-        """`beside` are all other families of tools, whose effects `undo` names."""
+        """The `dispatcher` knows the effects of the tools, which `undo` names."""
         self._sessions = sessions
         self._conversations = conversations
         self._compactor = compactor
@@ -73,7 +72,7 @@ class SessionTools:
         self._artifacts = artifacts
         self._delivery = delivery
         self._exporting = asyncio.Lock()  # no export is made of what is being deleted
-        self._effects = {tool.name: tool.effect for family in (*beside, self) for tool in family.tools()}
+        self._dispatcher = dispatcher
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations; a model is offered none of them."""
@@ -193,7 +192,8 @@ class SessionTools:
         for said in turn:
             name = tools.get(said.call_id, "")
             answer = json.loads(said.text) if name and said.text.startswith("{") else {}
-            if self._effects.get(name, Effect.READ) is Effect.READ or "approval" in answer:
+            reads = self._dispatcher.knows(name) and self._dispatcher.effect(name) is Effect.READ
+            if not answer or reads or "approval" in answer:
                 continue
             if "error" not in answer:
                 lines.append(f"- `{name}`: {str(answer.get('text', ''))[:200]}")

@@ -29,6 +29,7 @@ from agent.llm.requests.asked import (
 from agent.llm.requests.looks import ABOUT_RUNS, run_arguments, shown_as
 from agent.llm.requests.meant import SERIES, changed_row, decided, newest_task, repeats, wanted
 from agent.llm.requests.programs import about_program, program_again, program_in
+from agent.llm.requests.second import ONE_AT_A_TIME, second_wish
 from agent.llm.requests.terms import explained
 from agent.llm.requests.trainings import MOST_ABOUT, again, look_first, plan, what_next
 from agent.llm.requests.words import (
@@ -284,7 +285,9 @@ def _after_tool(asked: Request, messages: Sequence[ModelMessage]) -> ModelReply:
         return plan(asked, answer, messages) if plans else what_next(answer)
     if tool in NO_PLAN and "approval" in answer:
         return say(NO_PLAN[tool])
-    return say(answer.get("text") or "Done.")
+    rest = second_wish(asked.said) if tool in ACT and "approval" not in answer else ""
+    done = str(answer.get("text") or "Done.")
+    return say(f"{done} {ONE_AT_A_TIME.format(rest)}" if rest else done)
 
 
 def _without_refused(asked: Request, messages: Sequence[ModelMessage], error: str) -> ModelReply | None:

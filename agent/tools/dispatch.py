@@ -54,6 +54,7 @@ class Dispatcher:
     def __init__(self, toolsets: Sequence[Toolset], *, workspace: bool = False, acts: Acts | None = None) -> None:
         """`workspace` opens runs to all channels of a workspace; `acts` takes what was done without a question."""
         self._tools: dict[str, Tool] = {}
+        self._families: dict[str, str] = {}  # of each name; empty for what came with the composition
         self._workspace = workspace
         self._acts = acts
         for toolset in toolsets:
@@ -65,7 +66,7 @@ class Dispatcher:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name}")
             self._tools[tool.name] = tool
-        self._families = dict.fromkeys(self._tools, "")  # of each name; what has none came with the composition
+            self._families[tool.name] = ""
         self.polls = frozenset(name for name, tool in self._tools.items() if tool.polls)
 
     def offer(self, family: str, tools: Sequence[Tool]) -> None:

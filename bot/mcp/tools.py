@@ -30,7 +30,7 @@ from bot.mcp.config import ServerConfig
 
 log = logging.getLogger(__name__)
 DESCRIPTION_CHARS, NAME_CHARS, ERROR_CHARS = 400, 64, 1_000
-MOST_TOKENS = 1_500  # of all tools of all servers in what a model reads
+MOST_TOKENS = 1_000  # of all tools of all servers; with ours that is under 6,000 of what a model reads
 FACTS, FACTS_CHARS = 12, 2_500  # arguments that every platform shows on one card
 TOOLS, PICTURES, PICTURE_BYTES = 100, 4, 8_000_000
 ENDINGS = {b"\x89PNG\r\n": "png", b"\xff\xd8\xff": "jpg"}  # by how a file begins

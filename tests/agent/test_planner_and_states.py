@@ -198,3 +198,21 @@ async def test_a_value_that_a_model_does_not_read_is_said_to_be_none_of_its() ->
     answer = await reply(*before, user("predict age 30, health 2"))
     assert made(answer)[0] == "predict"
     assert answer.text == "This model was trained without `health`, which it does not read."
+
+
+@pytest.mark.parametrize(
+    ("words", "rest"),
+    [
+        ("pause it, and predict on x", "predict on x"),
+        ("stop it and then give me the model", "give me the model"),
+        ("halt an und zeig mir den loss", "zeig mir den loss"),
+        ("pause it, we need the card and the host", ""),
+        ("接着跑吧", ""),
+    ],
+)
+async def test_after_an_act_the_rest_of_a_request_is_named(words: str, rest: str) -> None:
+    act = called("pause_run", "c9", run=RUN), answered({"text": "It pauses.", "run": RUN}, "c9")
+    ended = await reply(*thread(RUN), user(words), *act)
+    assert ended.text == (
+        f"It pauses. I do one thing at a time, so say the rest now: “{rest}”." if rest else "It pauses."
+    )

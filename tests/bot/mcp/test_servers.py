@@ -58,7 +58,7 @@ async def test_what_a_server_lists_is_called_like_any_other_tool(
         monkeypatch.setenv(name, "xoxb-secret")
     dispatcher = Dispatcher([])
     served = Served(tmp_path, dispatcher.offer)
-    async with served.running(notes=served.config(limit_s=1.0)):
+    async with served.running(notes=served.config(limit_s=4.0)):
         await until(lambda: dispatcher.knows("notes_look"))
         (schema,) = [schema for schema in dispatcher.schemas() if schema.name == "notes_look"]
         assert schema.description == "Look a word up."
@@ -82,7 +82,7 @@ async def test_what_a_server_lists_is_called_like_any_other_tool(
         picture = await call(dispatcher, "notes_picture")
         assert picture.text == "`notes_picture` gave 1 picture, which the thread shows."
         assert Path(picture.files[0].path).read_bytes().startswith(b"\x89PNG")
-        with pytest.raises(TransientError, match="longer than 1 s"):
+        with pytest.raises(TransientError, match="longer than 4 s"):
             await call(dispatcher, "notes_hang")
         question = await planned(dispatcher, "notes_write", '{"text": "milk"}')  # whatever it says of itself
         assert question.tool.effect is Effect.SPEND
