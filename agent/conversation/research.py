@@ -179,6 +179,7 @@ class Research:
             reply = await self._ask(inquiry, model, () if why else tools, why)
             if why or not reply.calls:
                 return reply.text or NOTHING_SAID
+            inquiry.used.update(call.name for call in reply.calls)
             await self._show(inquiry, inquiry.card("Looking into", "busy"))
             results = await asyncio.gather(*(self._call(inquiry, call) for call in reply.calls))
             inquiry.said += results
@@ -232,7 +233,6 @@ class Research:
 
     async def _call(self, inquiry: _Inquiry, call: ToolCall) -> ModelMessage:
         """What a call gave, as the model reads it; a failing one answers with its error."""
-        inquiry.used[call.name] += 1
         try:
             answer = self._dispatcher.answer(call.name, await self._result(inquiry.caller, call))
         except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the research goes on
