@@ -277,7 +277,10 @@ class Approvals(Protocol):
     """Questions that wait for a click."""
 
     async def ask(self, approval: Approval, card: Content) -> bool:
-        """Store a question, pause its turn and show its card; False when this call was asked about before."""
+        """Store a question, pause its turn and show its card; False when this call was asked about before.
+
+        It may be approved already, by an allowance.
+        """
 
     async def asked(self, turn_id: str, call_id: str) -> bool:
         """Whether people were asked about a call, whatever became of that."""

@@ -85,11 +85,10 @@ class ApprovalService:
         async with self._spending:
             covered = await self._covering(approval, turn) if may_spend else None
             if covered is not None:
-                approval = approval.model_copy(update={"allowance": covered.id})
+                approval = _approved_by(covered, approval)
             card = await self._cards.of(needed.plan, approval, turn)
             asked = await self._approvals.ask(approval, Content(card=card, files=needed.plan.files))
             if covered is not None and asked:
-                await self._approve_by(covered, approval)
                 self._by_itself.add(turn.id)
                 return
         self._delivery.wake(turn.thread.key)
@@ -134,17 +133,6 @@ class ApprovalService:
         except OverBudget:
             return None  # people see it on the card
         return found
-
-    async def _approve_by(self, covered: Allowance, approval: Approval) -> None:
-        how = "always here" if covered.tool else f"up to {usd(covered.cap_usd or 0)} here"
-        await self._approvals.decide(
-            approval.id,
-            digest=approval.digest[:SHOWN_DIGEST_CHARS],
-            state=ApprovalState.APPROVED,
-            by=covered.by,
-            name=f"{covered.name}, {how}",
-            at=self._clock.now(),
-        )
 
     async def go_on(self, turn: Turn) -> bool:
         """Carry out what was approved by itself in a turn that has just paused; whether the turn goes on."""
@@ -255,3 +243,17 @@ class ApprovalService:
             elif approval.expires_at - now <= (approval.expires_at - approval.created_at) * REMINDED_AT:
                 await self._cards.remind(approval)
         return await self.recover()
+
+
+def _approved_by(covered: Allowance, approval: Approval) -> Approval:
+    """The question as an allowance answers it."""
+    how = "always here" if covered.tool else f"up to {usd(covered.cap_usd or 0)} here"
+    return approval.model_copy(
+        update={
+            "allowance": covered.id,
+            "state": ApprovalState.APPROVED,
+            "decided_by": covered.by,
+            "decided_name": f"{covered.name}, {how}",
+            "decided_at": approval.created_at,
+        }
+    )

@@ -64,7 +64,7 @@ class SqlApprovals:
         self._database = database
 
     async def ask(self, asked: Approval, card: Content) -> bool:
-        """Store a question, pause its turn and show its card, in one transaction."""
+        """Store a question, open or approved by itself, pause its turn and show its card, in one transaction."""
         values = asked.model_dump() | {
             "arguments": json.dumps(asked.arguments),
             "edits": json.dumps(asked.edits),
@@ -80,6 +80,9 @@ class SqlApprovals:
             put_post(connection, CARD_KEY.format(asked.id), owner.thread, card, whisper=None, urgent=True)
             person = owner.person
             record(connection, "asked", asked, owner.thread, at=asked.created_at, who=person.key, name=person.shown)
+            if asked.decided_at is not None:
+                by, name = asked.decided_by or "", asked.decided_name
+                record(connection, asked.state.value, asked, owner.thread, at=asked.decided_at, who=by, name=name)
 
         try:
             await self._database.write(store)
