@@ -291,8 +291,11 @@ class Approvals(Protocol):
     async def card(self, approval_id: str) -> Content:
         """What was shown."""
 
-    async def edit(self, edited: Approval, card: Content, *, digest: str, by: Person, at: datetime) -> bool:
-        """Compare-and-set from pending with this whole digest: other arguments, and the card that shows them."""
+    async def edit(self, edited: Approval, card: Content, *, digest: str, by: InboxItem, at: datetime) -> bool:
+        """Compare-and-set from pending with this whole digest: other arguments, and the card that shows them.
+
+        The inbox item that says so ends with it.
+        """
 
     async def decide(  # noqa: PLR0913 - who decided what, when, why, and what that lets start
         self,
@@ -305,11 +308,12 @@ class Approvals(Protocol):
         name: str = "",
         reason: str = "",
         lets: Allowance | None = None,
+        item_id: int | None = None,
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest.
 
         `by` is the key of who decides, `name` how people know them, `reason` why they reject it, `lets` what starts
-        without asking from then on.
+        without asking from then on. The inbox item that says so ends with it.
         """
 
     async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content, *, at: datetime) -> bool:
