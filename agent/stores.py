@@ -197,8 +197,13 @@ class Conversations(Protocol):
     async def whole_text(self, session_id: str, message_id: int) -> str | None:
         """The whole text of a message, also where a model got a part; None where this session has no such message."""
 
-    async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
-        """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""
+    async def end_turn(
+        self, turn: Turn, last: ModelMessage, *, key: str, content: Content, ended_by: Sequence[int] = ()
+    ) -> int:
+        """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version.
+
+        The inbox items by which people ended it are done with it.
+        """
 
     async def running_turns(self) -> Sequence[Turn]:
         """Turns that were cut off, oldest first."""

@@ -1,4 +1,4 @@
-"""The inbox router: three actors per thread, for what acts at once, for commands that may take long, and for turns.
+"""The inbox router: actors per thread, for what acts at once, for commands that may take long, for turns and their end.
 
 No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; a command that may
 take long holds up none but those of its kind, and what becomes a turn keeps its order there. Owns the life of an inbox
@@ -70,6 +70,7 @@ class InboxRouter:
         self._at_once = Actors(partial(self._handle, do=self._act))
         self._slow = Actors(partial(self._handle, do=self._take_slowly))
         self._in_turn = Actors(partial(self._handle, do=self._take_turn))
+        self._ending = Actors(partial(self._handle, do=self._take_end))
         self._files = AttachedFiles(self._conversations, blobs, adapters, delivery, clock)
         self._replies = Replies(delivery)
         self._turns = Turns(
@@ -166,7 +167,7 @@ class InboxRouter:
         await asyncio.gather(*tasks, self._signs.close(), return_exceptions=True)
 
     def _actors(self) -> "list[Actor]":
-        return [*self._at_once.all(), *self._slow.all(), *self._in_turn.all()]
+        return [*self._at_once.all(), *self._slow.all(), *self._in_turn.all(), *self._ending.all()]
 
     def _hand_turn(self, turn: Turn) -> None:
         self._hand(turn.thread, turn)
@@ -192,8 +193,9 @@ class InboxRouter:
         where = Next.DONE
         try:
             where = await do(work)
-            if where in {Next.AS_TURN, Next.SLOWLY}:
-                (self._in_turn if where is Next.AS_TURN else self._slow).put(_thread(work), work)
+            onward = {Next.AS_TURN: self._in_turn, Next.SLOWLY: self._slow, Next.ENDING: self._ending}.get(where)
+            if onward is not None:
+                onward.put(_thread(work), work)
                 return
         except AppError as error:
             await self._fail(work, error.text)
@@ -255,9 +257,9 @@ class InboxRouter:
         words = typed_in(inbound)
         if words is not None and not (may_be_talk(words) and not await self._decisions.open_in(inbound.thread)):
             return await self._command(item, words)
-        if (ends_answer(said.text) and await self._turns.ends(item)) or await self._answers(item):
-            return Next.DONE
-        return Next.AS_TURN
+        if ends_answer(said.text) and await self._turns.ends(item):
+            return Next.ENDING
+        return Next.DONE if await self._answers(item) else Next.AS_TURN
 
     async def _command(self, item: InboxItem, words: Sequence[str]) -> Next:
         return await self._commands.take(item, words, turn_waits=self._in_turn.busy(item.inbound.thread))
@@ -265,6 +267,11 @@ class InboxRouter:
     async def _take_slowly(self, work: Work) -> Next:
         if isinstance(work, InboxItem):
             await self._commands.take_slowly(work)
+        return Next.DONE
+
+    async def _take_end(self, work: Work) -> Next:
+        if isinstance(work, InboxItem):
+            await self._turns.end_of(work)
         return Next.DONE
 
     async def _answers(self, item: InboxItem) -> bool:
@@ -341,7 +348,9 @@ class InboxRouter:
         elif click.action != END_ANSWER.action:
             log.warning("unknown button", extra={"action": click.action, "address": item.inbound.thread.key})
             raise BadRequest("This button belongs to an older version of me; say in words what you want.")
-        elif not await self._turns.stops(item):
+        elif await self._turns.stops(item):
+            return Next.ENDING
+        else:
             raise Conflict("No answer is being given here any more.")
         return Next.DONE
 
