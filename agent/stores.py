@@ -197,8 +197,13 @@ class Conversations(Protocol):
     async def whole_text(self, session_id: str, message_id: int) -> str | None:
         """The whole text of a message, also where a model got a part; None where this session has no such message."""
 
-    async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
-        """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""
+    async def end_turn(
+        self, turn: Turn, last: ModelMessage, *, key: str, content: Content, ended_by: Sequence[int] = ()
+    ) -> int:
+        """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version.
+
+        The inbox items by which people ended it are done with it.
+        """
 
     async def running_turns(self) -> Sequence[Turn]:
         """Turns that were cut off, oldest first."""
@@ -277,7 +282,10 @@ class Approvals(Protocol):
     """Questions that wait for a click."""
 
     async def ask(self, approval: Approval, card: Content) -> bool:
-        """Store a question, pause its turn and show its card; False when this call was asked about before."""
+        """Store a question, pause its turn and show its card; False when this call was asked about before.
+
+        It may be approved already, by an allowance.
+        """
 
     async def asked(self, turn_id: str, call_id: str) -> bool:
         """Whether people were asked about a call, whatever became of that."""
@@ -288,8 +296,11 @@ class Approvals(Protocol):
     async def card(self, approval_id: str) -> Content:
         """What was shown."""
 
-    async def edit(self, edited: Approval, card: Content, *, digest: str, by: Person, at: datetime) -> bool:
-        """Compare-and-set from pending with this whole digest: other arguments, and the card that shows them."""
+    async def edit(self, edited: Approval, card: Content, *, digest: str, by: InboxItem, at: datetime) -> bool:
+        """Compare-and-set from pending with this whole digest: other arguments, and the card that shows them.
+
+        The inbox item that says so ends with it.
+        """
 
     async def decide(  # noqa: PLR0913 - who decided what, when, why, and what that lets start
         self,
@@ -302,11 +313,12 @@ class Approvals(Protocol):
         name: str = "",
         reason: str = "",
         lets: Allowance | None = None,
+        item_id: int | None = None,
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest.
 
         `by` is the key of who decides, `name` how people know them, `reason` why they reject it, `lets` what starts
-        without asking from then on.
+        without asking from then on. The inbox item that says so ends with it.
         """
 
     async def settle(self, approval: Approval, call: ToolCall, result: str, card: Content, *, at: datetime) -> bool:

@@ -26,6 +26,7 @@ class Next(Enum):
     ENDED = auto()  # it is done, and stored as that with the end of its turn
     AS_TURN = auto()  # with the thread's turns, one after the other
     SLOWLY = auto()  # with the thread's commands that may take long
+    ENDING = auto()  # it ends a turn, and is done once that has ended
 
 
 class Actor:

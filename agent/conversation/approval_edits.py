@@ -14,10 +14,9 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval, ApprovalState, difference, sealed, with_edits
 from agent.domain.content import Content, Fact
 from agent.domain.errors import BadRequest, Conflict
-from agent.domain.inbound import Person
 from agent.domain.policy import Effect
 from agent.ports import Clock
-from agent.stores import Approvals, Conversations, Turn, TurnKind
+from agent.stores import Approvals, Conversations, InboxItem, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.tool import Caller, Plan
 
@@ -46,16 +45,16 @@ class ApprovalEdits:
         self._deciders = deciders
         self._cards = cards
 
-    async def edit(self, approval_id: str, person: Person, words: Sequence[str], *, digest: str | None = None) -> str:
+    async def edit(self, approval_id: str, item: InboxItem, words: Sequence[str], *, digest: str | None = None) -> str:
         """Plan an open question's call anew with changes, `epochs=3`, and ask about that instead; what differs.
 
-        The new plan waits for a decision like the first one: nobody has seen it yet. `digest` is what the button
-        carried.
+        The new plan waits for a decision like the first one: nobody has seen it yet. `item` asks for it, and ends with
+        it; `digest` is what its button carried.
 
         Raises:
             AppError: nothing was changed; the text says why.
         """
-        approval = await self._approvals.get(approval_id)
+        person, approval = item.inbound.person, await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
         mine = approval.model_copy(update={"edited_by": ()})  # who changed it once may do so again
         await self._deciders.check(mine, turn, person)
@@ -75,7 +74,7 @@ class ApprovalEdits:
         fact = Fact(name=f"Changed by {person.shown}", value=", ".join(changed))
         card = planned.card.model_copy(update={"facts": (fact, *planned.card.facts)})
         shown = Content(card=await self._cards.of(replace(planned, card=card), edited, turn))
-        if not await self._approvals.edit(edited, shown, digest=approval.digest, by=person, at=now):
+        if not await self._approvals.edit(edited, shown, digest=approval.digest, by=item, at=now):
             raise Conflict(why_not(await self._approvals.get(approval_id), now))
         self._delivery.wake(turn.thread.key)
         return EDITED.format(approval.id, "; ".join(changed))

@@ -26,7 +26,7 @@ from agent.ports import Clock, ToolCall
 from agent.runs.affording import Affording
 from agent.runs.allowances import AllowanceService
 from agent.runs.budgets import BudgetService
-from agent.stores import Approvals, Conversations, Turn
+from agent.stores import Approvals, Conversations, InboxItem, Turn
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.members import Members
 
@@ -87,11 +87,10 @@ class ApprovalService:
         async with self._spending:
             covered = await self._covering(approval, turn) if may_spend else None
             if covered is not None:
-                approval = approval.model_copy(update={"allowance": covered.id})
+                approval = _approved_by(covered, approval)
             card = await self._cards.of(needed.plan, approval, turn)
             asked = await self._approvals.ask(approval, Content(card=card, files=needed.plan.files))
             if covered is not None and asked:
-                await self._approve_by(covered, approval)
                 self._by_itself.add(turn.id)
         if needed.plan.instead:
             await self._replace_by(approval, turn)
@@ -157,17 +156,6 @@ class ApprovalService:
             return None  # people see it on the card
         return found
 
-    async def _approve_by(self, covered: Allowance, approval: Approval) -> None:
-        how = "always here" if covered.tool else f"up to {usd(covered.cap_usd or 0)} here"
-        await self._approvals.decide(
-            approval.id,
-            digest=approval.digest[:SHOWN_DIGEST_CHARS],
-            state=ApprovalState.APPROVED,
-            by=covered.by,
-            name=f"{covered.name}, {how}",
-            at=self._clock.now(),
-        )
-
     async def go_on(self, turn: Turn) -> bool:
         """Carry out what was approved by itself in a turn that has just paused; whether the turn goes on."""
         if turn.id not in self._by_itself:
@@ -190,14 +178,14 @@ class ApprovalService:
         """Whether this question waits for this person."""
         return await self._deciders.may(approval, person)
 
-    async def edit(self, approval_id: str, person: Person, words: Sequence[str], *, digest: str | None = None) -> str:
+    async def edit(self, approval_id: str, item: InboxItem, words: Sequence[str], *, digest: str | None = None) -> str:
         """Ask about a changed plan instead; see `ApprovalEdits.edit`."""
-        return await self._edits.edit(approval_id, person, words, digest=digest)
+        return await self._edits.edit(approval_id, item, words, digest=digest)
 
     async def decide(
         self,
         approval_id: str,
-        person: Person,
+        item: InboxItem,
         *,
         approve: bool,
         digest: str | None,
@@ -206,14 +194,14 @@ class ApprovalService:
     ) -> Turn | None:
         """Take one person's decision and carry it out; the turn that goes on now, unless `recover` was quicker.
 
-        `digest` is what the button carried; None where the person typed the id. `reason` is why they reject it;
-        `always` lets its kind of job start without asking from then on.
+        `item` decides it, and ends with the decision. `digest` is what its button carried; None where the person typed
+        the id. `reason` is why they reject it; `always` lets its kind of job start without asking from then on.
 
         Raises:
             NotAllowed, NotFound, Conflict, OverBudget: nothing was done; the text says why.
             TransientError: it is decided and waits, until `expire` or `recover` can carry it out.
         """
-        approval = await self._approvals.get(approval_id)
+        person, approval = item.inbound.person, await self._approvals.get(approval_id)
         turn = await self._conversations.turn(approval.turn_id)
         if approve and not self._dispatcher.knows(approval.tool):
             raise Conflict(AWAY.format(approval.tool))
@@ -227,7 +215,7 @@ class ApprovalService:
             if takes and approval.state is ApprovalState.PENDING:
                 await self._admit(approval, turn)
             lets = self._allowances.new(turn.session_id, person, tool=approval.tool) if always else None
-            decided = await self._decided(approval, person, approve=approve, digest=digest, reason=reason, lets=lets)
+            decided = await self._decided(approval, item, approve=approve, digest=digest, reason=reason, lets=lets)
             if decided is None:
                 return None
             try:
@@ -237,10 +225,11 @@ class ApprovalService:
                 raise TransientError(f"{stored} What is in the way: {error}") from error
 
     async def _decided(
-        self, approval: Approval, person: Person, *, approve: bool, digest: str, reason: str, lets: Allowance | None
+        self, approval: Approval, item: InboxItem, *, approve: bool, digest: str, reason: str, lets: Allowance | None
     ) -> Approval | None:
         """The question once it is decided; None where others have to approve it too. Raises `Conflict`."""
-        now, name = self._clock.now(), person.shown
+        now, person = self._clock.now(), item.inbound.person
+        name = person.shown
         if approve and approval.quorum > 1:
             names = await self._approvals.vote(approval.id, person, digest=digest, at=now)
             if not names:
@@ -258,6 +247,7 @@ class ApprovalService:
             at=now,
             reason=reason[:REASON_CHARS],
             lets=lets,
+            item_id=item.id,
         )
         if decided is None:
             raise Conflict(why_not(await self._approvals.get(approval.id), now))
@@ -280,3 +270,17 @@ class ApprovalService:
             elif approval.expires_at - now <= (approval.expires_at - approval.created_at) * REMINDED_AT:
                 await self._cards.remind(approval)
         return await self.recover()
+
+
+def _approved_by(covered: Allowance, approval: Approval) -> Approval:
+    """The question as an allowance answers it."""
+    how = "always here" if covered.tool else f"up to {usd(covered.cap_usd or 0)} here"
+    return approval.model_copy(
+        update={
+            "allowance": covered.id,
+            "state": ApprovalState.APPROVED,
+            "decided_by": covered.by,
+            "decided_name": f"{covered.name}, {how}",
+            "decided_at": approval.created_at,
+        }
+    )

@@ -49,6 +49,7 @@ class CommandService:
             await self._decisions.take_typed(item, words)
         elif ends_answer(" ".join(words)) and await self._turns.ends(item):
             await self._replies.whisper(item, STOPPED)
+            return Next.ENDING
         elif may_take_long(words, self._dispatcher):
             return Next.SLOWLY
         else:
@@ -61,7 +62,7 @@ class CommandService:
         Raises:
             Conflict: people ended it.
         """
-        with self._turns.controlled(item.inbound.thread, item.inbound.person) as control:
+        with self._turns.controlled(item.inbound.thread, item.inbound.person, of_turn=False) as control:
             try:
                 await self._carry_out(item, command_in(item.inbound), control)
             except TimeoutError:

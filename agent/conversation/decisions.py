@@ -55,11 +55,11 @@ class Decisions:
         said = decision_of(words)
         meant = await self._meant(item.inbound, said)
         if isinstance(meant, Approval) and said.changes:
-            text = await self._approvals.edit(meant.id, item.inbound.person, said.changes)
+            text = await self._approvals.edit(meant.id, item, said.changes)
             await self._replies.answer(item, Content(text=text))
         elif isinstance(meant, Approval):
             turn = await self._approvals.decide(
-                meant.id, item.inbound.person, approve=said.approve, digest=None, reason=said.reason, always=said.always
+                meant.id, item, approve=said.approve, digest=None, reason=said.reason, always=said.always
             )
             self._hand(turn)
         elif meant is not None:
@@ -71,18 +71,18 @@ class Decisions:
         Raises:
             BadRequest: the dialog was sent without text.
         """
-        text, person = " ".join(click.text.split()), item.inbound.person
+        text = " ".join(click.text.split())
         if click.action == CHANGE:
             if not text:
                 raise BadRequest(f"Say what is different in the thread: `approve {click.subject} with epochs=3`.")
-            said = await self._approvals.edit(click.subject, person, text.split(), digest=click.digest)
+            said = await self._approvals.edit(click.subject, item, text.split(), digest=click.digest)
             await self._replies.whisper(item, said)
             return
         if click.action == REJECT_BECAUSE and not text:
             raise BadRequest(f"Say why in the thread: `reject {click.subject} because …`.")
         turn = await self._approvals.decide(
             click.subject,
-            person,
+            item,
             approve=click.action in {"approve", ALWAYS},
             digest=click.digest,
             reason=text,

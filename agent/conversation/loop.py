@@ -90,7 +90,7 @@ class TurnLoop:
             so_far = since_request(history)
             limit = circles(so_far, self._dispatcher.polls) or reached(self._limits, so_far, seconds=_now_s() - begun_s)
             if why := limit or await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
-                await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, history[-1].id)))
+                await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, history[-1].id)), control)
                 return
             if _led_by_model(so_far) and control.by is None:
                 history += await control.hear(turn)
@@ -103,9 +103,9 @@ class TurnLoop:
             text = STILL_WAITS.format(control.by.shown)
             await self._delivery.put(f"stopped:{turn.id}", turn.thread, Content(text=text), urgent=True)
 
-    async def _end(self, turn: Turn, history: Sequence[ModelMessage], content: Content) -> None:
+    async def _end(self, turn: Turn, history: Sequence[ModelMessage], content: Content, control: TurnControl) -> None:
         said, key = ModelMessage(Role.ASSISTANT, content.text), REPLY_KEY.format(turn.id, history[-1].id)
-        await self._conversations.end_turn(turn, said, key=key, content=content)
+        await self._conversations.end_turn(turn, said, key=key, content=content, ended_by=control.ended_by)
         self._delivery.wake(turn.thread.key)
 
     async def _command(self, turn: Turn, talk: Conversation, control: TurnControl) -> bool:
@@ -126,7 +126,7 @@ class TurnLoop:
             last = history[-1]
         if last.call_id != command_call_id(turn.id):
             return False
-        await self._end(turn, history, Content(text=command_answer(last.text)))
+        await self._end(turn, history, Content(text=command_answer(last.text)), control)
         return True
 
     async def _step(self, turn: Turn, talk: Conversation, control: TurnControl) -> bool:
@@ -145,7 +145,9 @@ class TurnLoop:
                 reply = ModelReply(content.text, (), "", stopped=control.by is not None)
             said = _stored(reply, talk.history)
             if not reply.calls:
-                version = await self._conversations.end_turn(turn, said, key=key, content=content)
+                version = await self._conversations.end_turn(
+                    turn, said, key=key, content=content, ended_by=control.ended_by
+                )
                 await live.finish(content, version)
             else:
                 talk.history += await self._conversations.append(turn, [said])

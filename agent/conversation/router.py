@@ -1,4 +1,4 @@
-"""The inbox router: three actors per thread, for what acts at once, for commands that may take long, and for turns.
+"""The inbox router: actors per thread, for what acts at once, for commands that may take long, for turns and their end.
 
 No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; a command that may
 take long holds up none but those of its kind, and what becomes a turn keeps its order there. Owns the life of an inbox
@@ -70,6 +70,7 @@ class InboxRouter:
         self._at_once = Actors(partial(self._handle, do=self._act))
         self._slow = Actors(partial(self._handle, do=self._take_slowly))
         self._in_turn = Actors(partial(self._handle, do=self._take_turn))
+        self._ending = Actors(partial(self._handle, do=self._take_end))
         self._files = AttachedFiles(self._conversations, blobs, adapters, delivery, clock)
         self._replies = Replies(delivery)
         self._turns = Turns(
@@ -166,7 +167,7 @@ class InboxRouter:
         await asyncio.gather(*tasks, self._signs.close(), return_exceptions=True)
 
     def _actors(self) -> "list[Actor]":
-        return [*self._at_once.all(), *self._slow.all(), *self._in_turn.all()]
+        return [*self._at_once.all(), *self._slow.all(), *self._in_turn.all(), *self._ending.all()]
 
     def _hand_turn(self, turn: Turn) -> None:
         self._hand(turn.thread, turn)
@@ -192,8 +193,9 @@ class InboxRouter:
         where = Next.DONE
         try:
             where = await do(work)
-            if where in {Next.AS_TURN, Next.SLOWLY}:
-                (self._in_turn if where is Next.AS_TURN else self._slow).put(_thread(work), work)
+            onward = {Next.AS_TURN: self._in_turn, Next.SLOWLY: self._slow, Next.ENDING: self._ending}.get(where)
+            if onward is not None:
+                onward.put(_thread(work), work)
                 return
         except AppError as error:
             await self._fail(work, error.text)
@@ -256,7 +258,7 @@ class InboxRouter:
         if words is not None and not (may_be_talk(words) and not await self._decisions.open_in(inbound.thread)):
             return await self._command(item, words)
         if ends_answer(said.text) and await self._turns.ends(item):
-            return Next.DONE
+            return Next.ENDING
         if said.attachments and await self._asked(inbound) is not None:
             return Next.SLOWLY  # as its files are downloaded, which a `stop` ends
         return Next.DONE if await self._answers(item) else Next.AS_TURN
@@ -269,6 +271,11 @@ class InboxRouter:
             if isinstance(work.inbound.act, Said) and work.inbound.act.attachments:
                 return Next.DONE if await self._answers(work) else Next.AS_TURN
             await self._commands.take_slowly(work)
+        return Next.DONE
+
+    async def _take_end(self, work: Work) -> Next:
+        if isinstance(work, InboxItem):
+            await self._turns.end_of(work)
         return Next.DONE
 
     async def _asked(self, inbound: Inbound) -> Question | None:
@@ -352,7 +359,9 @@ class InboxRouter:
         elif click.action != END_ANSWER.action:
             log.warning("unknown button", extra={"action": click.action, "address": item.inbound.thread.key})
             raise BadRequest("This button belongs to an older version of me; say in words what you want.")
-        elif not await self._turns.stops(item):
+        elif await self._turns.stops(item):
+            return Next.ENDING
+        else:
             raise Conflict("No answer is being given here any more.")
         return Next.DONE
 

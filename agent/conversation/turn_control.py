@@ -27,15 +27,18 @@ class TurnControl:
         self.by: Person | None = None
         self.finishes: list[str] = []  # tools with an effect that are at work now
         self.finished: list[str] = []  # of those, what ended after somebody had ended the turn
+        self.ended_by: list[int] = []  # inbox items that ended it; a restart before its end reads them again
+        self.over = asyncio.Event()  # it is carried out no more
         self._limits: set[asyncio.Timeout] = set()
 
     async def hear(self, turn: Turn) -> Sequence[ModelMessage]:
         """What people have said since, now part of the turn."""
         return await self._hear(self, turn)
 
-    def press(self, by: Person) -> Sequence[str]:
-        """End the turn now; the names of tools that change something and are waited for."""
+    def press(self, by: Person, item_id: int) -> Sequence[str]:
+        """End the turn now, as an inbox item says; the names of tools that change something and are waited for."""
         self.by = self.by or by
+        self.ended_by.append(item_id)
         for limit in self._limits:
             limit.reschedule(_now_s())
         return tuple(dict.fromkeys(self.finishes))

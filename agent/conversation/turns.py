@@ -1,5 +1,6 @@
 """Turns while they are carried out: people end and steer them by what they say. Used by the inbox router."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,11 +15,12 @@ from agent.conversation.replies import Replies
 from agent.conversation.turn_control import TurnControl
 from agent.domain.errors import NotAllowed
 from agent.domain.ids import new_ulid
-from agent.domain.inbound import Inbound, Noticed, Person, Thread
+from agent.domain.inbound import Noticed, Person, Thread
 from agent.ports import ModelMessage, Role
 from agent.stores import Conversations, InboxItem, Turn, TurnKind
 
 DROPPED = "I dropped my question. `stop` once more is about a run."
+BEGINNING_S = 0.01  # between two looks whether a turn that is taken up can be ended yet
 WAITED_FOR = "{} is at work and changes something, so I wait for its end; then I stop."
 NOT_YOURS = "Guests of another organisation end only answers to themselves."
 
@@ -48,6 +50,7 @@ class Turns:
         self._waiting = waiting
         self._ended = ended
         self._answering: dict[str, list[TurnControl]] = {}  # by thread: what is carried out and may be ended
+        self._ending: dict[int, list[TurnControl]] = {}  # by inbox item: what it ends
 
     async def begin(self, item: InboxItem) -> None:
         """Begin the turn of what somebody said, or of what was noticed, and carry it through."""
@@ -77,21 +80,32 @@ class Turns:
         Raises:
             NotAllowed: a guest ends answers to others.
         """
-        waited = self._interrupt(item.inbound)
+        thread = item.inbound.thread
+        while self._waiting.busy(thread) and thread.key not in self._answering:  # noqa: ASYNC110 - for a moment
+            await asyncio.sleep(BEGINNING_S)
+        waited = self._interrupt(item)
         if waited:
             text = WAITED_FOR.format(", ".join(f"`{tool}`" for tool in waited))
             await self._replies.say(item, f"stopping:{item.id}", text)
         return waited is not None
 
+    async def end_of(self, item: InboxItem) -> None:
+        """Wait until the turns that this inbox item ends have ended."""
+        for control in self._ending.pop(item.id, ()):
+            await control.over.wait()
+
     @contextlib.contextmanager
-    def controlled(self, thread: Thread, person: Person) -> Iterator[TurnControl]:
+    def controlled(self, thread: Thread, person: Person, *, of_turn: bool = True) -> Iterator[TurnControl]:
         """While the block lasts, people can end what is carried out in this thread for this person."""
         heard: list[int] = []
         control = self._control(person, heard)
         self._answering.setdefault(thread.key, []).append(control)
+        if not of_turn:
+            control.over.set()  # nobody waits for its end
         try:
             yield control
         finally:
+            control.over.set()
             self._answering[thread.key].remove(control)
             if not self._answering[thread.key]:
                 del self._answering[thread.key]
@@ -144,17 +158,19 @@ class Turns:
             heard.append(item.id)
         return messages
 
-    def _interrupt(self, inbound: Inbound) -> Sequence[str] | None:
+    def _interrupt(self, item: InboxItem) -> Sequence[str] | None:
         """End what is carried out in this thread, and keep what it did; None where there is nothing.
 
         Gives the tools that are waited for.
         """
+        inbound = item.inbound
         controls = self._answering.get(inbound.thread.key)
         if controls is None:
             return None
         if inbound.person.external and any(inbound.person.key != control.person.key for control in controls):
             raise NotAllowed(NOT_YOURS)
-        return [tool for control in controls for tool in control.press(inbound.person)]
+        self._ending[item.id] = list(controls)
+        return [tool for control in controls for tool in control.press(inbound.person, item.id)]
 
     async def _drops(self, item: InboxItem) -> bool:
         """Whether a question to this person is open; then it is dropped, with its turn."""

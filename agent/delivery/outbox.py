@@ -96,6 +96,8 @@ class OutboxDelivery:
             news = asyncio.Event()
             task = asyncio.create_task(self._deliver(thread_key, news, known), name=f"sender {thread_key}")
             self._senders[thread_key] = task, news
+            if known:
+                return
         self._senders[thread_key][1].set()
 
     async def recover(self) -> None:
@@ -139,8 +141,9 @@ class OutboxDelivery:
 
     async def _deliver_all(self, thread_key: str, news: asyncio.Event, known: Sequence[Post]) -> None:
         wait_s = FIRST_WAIT_S
-        while news.is_set():
-            news.clear()
+        while known or news.is_set():
+            if not known:  # what came since it was begun is not in `known`
+                news.clear()
             later_s: float | None
             try:
                 later_s = await self._deliver_due(known or await self._outbox.due(thread_key))

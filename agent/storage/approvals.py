@@ -28,7 +28,7 @@ from agent.storage.conversations import add_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.tables import approval, inbox, outbox, turn, vote
-from agent.stores import InboxState, TurnState
+from agent.stores import InboxItem, InboxState, TurnState
 
 
 def as_approval(row: Row[Any]) -> Approval:
@@ -64,7 +64,7 @@ class SqlApprovals:
         self._database = database
 
     async def ask(self, asked: Approval, card: Content) -> bool:
-        """Store a question, pause its turn and show its card, in one transaction."""
+        """Store a question, open or approved by itself, pause its turn and show its card, in one transaction."""
         values = asked.model_dump() | {
             "arguments": json.dumps(asked.arguments),
             "edits": json.dumps(asked.edits),
@@ -76,10 +76,13 @@ class SqlApprovals:
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == asked.turn_id)).one())
             connection.execute(insert(approval).values(values))
             connection.execute(update(turn).where(turn.c.id == asked.turn_id).values(state=TurnState.PAUSED))
-            connection.execute(update(inbox).where(inbox.c.id == owner.inbox_id).values(state=InboxState.DONE))
+            _end_item(connection, owner.inbox_id)
             put_post(connection, CARD_KEY.format(asked.id), owner.thread, card, whisper=None, urgent=True)
             person = owner.person
             record(connection, "asked", asked, owner.thread, at=asked.created_at, who=person.key, name=person.shown)
+            if asked.decided_at is not None:
+                by, name = asked.decided_by or "", asked.decided_name
+                record(connection, asked.state.value, asked, owner.thread, at=asked.decided_at, who=by, name=name)
 
         try:
             await self._database.write(store)
@@ -108,7 +111,7 @@ class SqlApprovals:
             raise NotFound(f"There is no approval {approval_id}.")
         return row
 
-    async def edit(self, edited: Approval, card: Content, *, digest: str, by: Person, at: datetime) -> bool:
+    async def edit(self, edited: Approval, card: Content, *, digest: str, by: InboxItem, at: datetime) -> bool:
         """Compare-and-set from pending with this digest: other arguments, and the card that shows them."""
         change = (
             update(approval)
@@ -129,7 +132,9 @@ class SqlApprovals:
                 return False
             owner = as_turn(connection.execute(select(turn).where(turn.c.id == edited.turn_id)).one())
             put_post(connection, CARD_KEY.format(edited.id), owner.thread, card, whisper=None, urgent=True)
-            record(connection, "changed", edited, owner.thread, at=at, who=by.key, name=by.shown)
+            person = by.inbound.person
+            record(connection, "changed", edited, owner.thread, at=at, who=person.key, name=person.shown)
+            _end_item(connection, by.id)
             return True
 
         return await self._database.write(store)
@@ -145,6 +150,7 @@ class SqlApprovals:
         name: str = "",
         reason: str = "",
         lets: Allowance | None = None,
+        item_id: int | None = None,
     ) -> Approval | None:
         """Compare-and-set from pending; None when it was decided, has expired or shows another digest."""
         open_one = _shows(approval_id, digest)
@@ -162,6 +168,8 @@ class SqlApprovals:
             if lets is not None:
                 put_allowance(connection, lets)
                 record(connection, "always", as_approval(row), owner.thread, at=at, who=by, name=name)
+            if item_id is not None:
+                _end_item(connection, item_id)
             return row
 
         row = await self._database.write(store)
@@ -234,6 +242,10 @@ class SqlApprovals:
         query = select(approval).where(approval.c.state.in_(names)).order_by(approval.c.created_at)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [as_approval(row) for row in rows]
+
+
+def _end_item(connection: Connection, item_id: int) -> None:
+    connection.execute(update(inbox).where(inbox.c.id == item_id).values(state=InboxState.DONE))
 
 
 def _shows(approval_id: str, digest: str) -> ColumnElement[bool]:

@@ -298,14 +298,17 @@ class SqlConversations:
         )
         return await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
 
-    async def end_turn(self, turn_: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
+    async def end_turn(
+        self, turn_: Turn, last: ModelMessage, *, key: str, content: Content, ended_by: Sequence[int] = ()
+    ) -> int:
         """The answer, the turn's end, its inbox item and its outbox row, in one transaction; that row's version."""
 
         def store(connection: Connection) -> int:
             add_message(connection, turn_, last)
             version = put_post(connection, key, turn_.thread, content, whisper=None, urgent=True)
             connection.execute(_END_TURN, {"turn": turn_.id})
-            connection.execute(_END_ITEM, {"item": turn_.inbox_id})
+            for item_id in (turn_.inbox_id, *ended_by):
+                connection.execute(_END_ITEM, {"item": item_id})
             return version
 
         # A loss of power before the answer is noted as sent, which is flushed, has the inbox item answered anew.

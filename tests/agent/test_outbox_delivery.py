@@ -399,3 +399,15 @@ async def test_a_version_that_came_while_the_one_before_was_refused_is_shown(
     await asyncio.sleep(0.02)
     await put(delivery, "run", "finished", urgent=True)
     await shown(adapter, "finished")
+
+
+async def test_what_is_stored_in_the_moment_of_an_answer_is_shown_with_it(
+    outbox: Outbox, adapter: ChatAdapter, delivery: OutboxDelivery
+) -> None:
+    answer, error = Content(text="an answer"), Content(text="an error")
+    await outbox.put("answer", THREAD, answer, whisper=None, urgent=True)
+    await outbox.put("error", THREAD, error, whisper=None, urgent=True)
+    delivery.wake(THREAD.key, known=(Post.new("answer", THREAD, answer),))
+    delivery.wake(THREAD.key)  # before the sender has taken its first step
+    await delivery.idle()
+    assert adapter.texts() == ["an answer", "an error"]

@@ -96,7 +96,9 @@ class MemoryConversations:
         kept.extend(stored)
         return stored
 
-    async def end_turn(self, turn: Turn, last: ModelMessage, *, key: str, content: Content) -> int:
+    async def end_turn(
+        self, turn: Turn, last: ModelMessage, *, key: str, content: Content, ended_by: Sequence[int] = ()
+    ) -> int:
         """The answer."""
         self._messages[turn.session_id].append(last)
         return _put(self._posts, key, turn.thread, content, whisper=None)
