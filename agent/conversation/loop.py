@@ -199,7 +199,8 @@ class TurnLoop:
             _CutOffError: somebody ended it, or it took too long.
         """
         said, reply, until_s = "", None, _now_s() + self._answer_s
-        pieces = aiter(model.stream(messages, self._dispatcher.schemas(runs=_names_run(messages[1:]))))
+        tools = self._dispatcher.schemas(messages[1:], runs=_names_run(messages[1:]))
+        pieces = aiter(model.stream(messages, tools))
         try:
             while (piece := await control.wait(anext(pieces, None), until_s=until_s)) is not None:
                 if isinstance(piece, ModelReply):

@@ -168,13 +168,13 @@ class Research:
 
     async def _report(self, inquiry: _Inquiry, model: Model) -> str:
         """Ask and carry out calls until the report."""
-        tools = [one for one in self._dispatcher.schemas() if self._is_for_it(one.name)]
         now_s = asyncio.get_running_loop().time
         begun_s = now_s()
         while True:
             turn = inquiry.turn
             if refusal := await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
                 raise OverBudget(refusal)
+            tools = [one for one in self._dispatcher.schemas(inquiry.said) if self._is_for_it(one.name)]
             why = self._must_end(inquiry, seconds=now_s() - begun_s)
             reply = await self._ask(inquiry, model, () if why else tools, why)
             if why or not reply.calls:

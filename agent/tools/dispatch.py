@@ -17,7 +17,7 @@ from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError
 from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect, Role, role_of
 from agent.domain.redaction import hidden, without_secrets
-from agent.ports import ToolCall, ToolSchema
+from agent.ports import ModelMessage, ToolCall, ToolSchema
 from agent.tools.auditing import Acts
 from agent.tools.tool import USUAL_CAP_CHARS, USUAL_LIMIT_S, Arguments, Caller, Plan, Result, Tool, Toolset
 
@@ -83,16 +83,29 @@ class Dispatcher:
                 self._tools[tool.name] = tool
             else:
                 log.warning("tool refused: its name is taken", extra={"tool": tool.name, "family": family})
-        for made in ("_schemas", "_usual"):
+        for made in ("_schemas", "_usual", "_on_demand"):
             self.__dict__.pop(made, None)
 
-    def schemas(self, *, runs: bool = True) -> tuple[ToolSchema, ...]:
-        """What a model is offered; without `runs` only what is of use where no run is known."""
-        return self._schemas if runs else self._usual
+    def schemas(self, said: Sequence[ModelMessage] = (), *, runs: bool = True) -> tuple[ToolSchema, ...]:
+        """What a model is offered: of what is `on_demand`, what was called or named in what was `said`.
+
+        Without `runs` only what is of use where no run is known.
+        """
+        usual = self._schemas if runs else self._usual
+        if not self._on_demand or not said:
+            return usual
+        called = {call.name for one in said for call in one.calls}
+        texts = [one.text for one in said]
+        named = (one for one in self._on_demand if one.name in called or any(one.name in text for text in texts))
+        return (*usual, *named)
 
     @cached_property
     def _schemas(self) -> tuple[ToolSchema, ...]:
-        return tuple(tool.schema() for tool in self._tools.values() if tool.offered)
+        return tuple(tool.schema() for tool in self._tools.values() if tool.offered and not tool.on_demand)
+
+    @cached_property
+    def _on_demand(self) -> tuple[ToolSchema, ...]:
+        return tuple(tool.schema() for tool in self._tools.values() if tool.on_demand)
 
     @cached_property
     def _usual(self) -> tuple[ToolSchema, ...]:

@@ -20,6 +20,7 @@ from agent.cards import counted, duration
 from agent.domain.errors import BadRequest, Conflict, Unavailable
 from agent.tools.tool import Tool
 from bot.mcp.config import ServerConfig
+from bot.mcp.finding import finder
 from bot.mcp.tools import MOST_TOKENS, Keep, Offer, fitting, tools_of
 from bot.platforms import Line
 
@@ -32,7 +33,8 @@ LOOK_EVERY_S = 60.0  # how often the list is asked for: it may have changed, or 
 RETRY_S = (1.0, 60.0)
 PAGES = 20
 MESSAGE_CHARS = 300
-CHOOSE = "Name those that you need in `tools` of this server, in the file of TRAINYARD_MCP."
+FINDING = "/find"  # the family of the tool that finds others; no server is called so
+MOST_NAMED = 8  # tools of a kind, in a line of the doctor
 
 
 class Server:
@@ -212,7 +214,7 @@ class _Watched:
 
 
 class Servers:
-    """All servers of the file. What they list together is kept within a size, in the file's order."""
+    """All servers of the file. What does not fit into what a model reads, in the file's order, is found on demand."""
 
     def __init__(
         self, configs: Mapping[str, ServerConfig], keep: Keep, logs: Path, offer: Callable[[str, Sequence[Tool]], None]
@@ -221,6 +223,7 @@ class Servers:
         self._servers = [Server(name, config, keep, logs, self._changed) for name, config in configs.items()]
         self._offer = offer
         self._offered: dict[str, Offer] = {}
+        self._found: tuple[Tool, ...] = ()
 
     async def run(self) -> None:
         """Keep all connected; when this is cancelled, each ends its connection and its program."""
@@ -237,8 +240,11 @@ class Servers:
                 self._offered[server.name] = offer
                 self._offer(server.name, offer.tools)
                 log.info("MCP tools offered", extra={"server": server.name, "tools": len(offer.tools)})
-                if offer.left_out:
-                    log.warning("MCP tools left out: too long", extra={"tools": offer.left_out, "mend": CHOOSE})
+        servers = [name for name, offer in self._offered.items() if offer.on_demand]
+        found = tuple(tool for name in servers for tool in self._offered[name].on_demand)
+        if found != self._found:
+            self._found = found
+            self._offer(FINDING, [finder(found, servers)] if found else ())
 
     async def examined(self) -> Sequence[Line]:
         """Connect to each for a moment; what the doctor says of it."""
@@ -261,12 +267,16 @@ def _line(server: Server, offer: Offer) -> Line:
         "Read": [tool.name for tool in offer.tools if tool.run is not None],
         "ask first": [tool.name for tool in offer.tools if tool.run is None],
     }
-    kinds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in by_kind.items() if names)
-    text = f"connected, {counted(len(offer.tools), 'tool')}, about {offer.tokens:,} tokens. {kinds}."
-    if offer.left_out:
-        return Line(label, False, f"{text} Too long to be offered: {', '.join(offer.left_out)}.", CHOOSE)
+    kinds = "; ".join(f"{kind}: {_listed(names)}" for kind, names in by_kind.items() if names)
+    later = f", {len(offer.on_demand)} of them once they are looked for" if offer.on_demand else ""
+    text = f"connected, {counted(len(offer.tools), 'tool')}{later}, about {offer.tokens:,} tokens. {kinds}."
     if unknown := server.config.unknown(server.listed):
         return Line(
             label, False, f"{text} It has no {', '.join(unknown)}.", "Correct `reads` and `tools` of its entry."
         )
     return Line(label, True, text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

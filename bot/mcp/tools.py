@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator, SchemaError
@@ -30,7 +30,8 @@ from bot.mcp.config import ServerConfig
 
 log = logging.getLogger(__name__)
 DESCRIPTION_CHARS, NAME_CHARS, ERROR_CHARS = 400, 64, 1_000
-MOST_TOKENS = 1_000  # of all tools of all servers; with ours that is under 6,000 of what a model reads
+MOST_TOKENS = 900  # of what servers offer from the start; with ours under 6,000 of what a model reads
+LONGEST_SCHEMA = 6_000  # characters; a tool with a longer one is left out
 FACTS, FACTS_CHARS = 12, 2_500  # arguments that every platform shows on one card
 TOOLS, PICTURES, PICTURE_BYTES = 100, 4, 8_000_000
 ENDINGS = {b"\x89PNG\r\n": "png", b"\xff\xd8\xff": "jpg"}  # by how a file begins
@@ -56,24 +57,26 @@ class Anything(Arguments):
 
 
 class Offer(NamedTuple):
-    """The tools of a server that fit, about how many tokens they take, and the names of those that do not fit."""
+    """The tools of a server, and about how many tokens those take that are offered from the start."""
 
     tools: tuple[Tool, ...] = ()
     tokens: int = 0
-    left_out: tuple[str, ...] = ()
+
+    @property
+    def on_demand(self) -> tuple[Tool, ...]:
+        """Those that are looked for first."""
+        return tuple(tool for tool in self.tools if tool.on_demand)
 
 
 def fitting(tools: Sequence[Tool], room: int) -> Offer:
-    """Those of the tools that fit into so many tokens together, rather too few."""
-    kept, left_out, used = [], [], 0
+    """The tools, of which those are offered from the start that fit into so many tokens, rather too few."""
+    made, used = [], 0
     for tool in tools:
         tokens = len(json.dumps([tool.name, tool.description, tool.parameters]).encode()) // BYTES_A_TOKEN
-        if used + tokens <= room:
-            kept.append(tool)
-            used += tokens
-        else:
-            left_out.append(tool.name)
-    return Offer(tuple(kept), used, tuple(left_out))
+        fits = used + tokens <= room
+        used += tokens if fits else 0
+        made.append(tool if fits else replace(tool, on_demand=True))
+    return Offer(tuple(made), used)
 
 
 def tools_of(server: str, config: ServerConfig, listed: Sequence[Listed], call: Call, keep: Keep) -> tuple[Tool, ...]:
@@ -81,7 +84,8 @@ def tools_of(server: str, config: ServerConfig, listed: Sequence[Listed], call: 
     made: dict[str, Tool] = {}
     wanted = [one for one in listed if config.tools is None or one.name in config.tools]
     for one in wanted[:TOOLS]:
-        name = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{server}_{one.name}")[:NAME_CHARS]
+        whole = one.name if one.name.startswith(f"{server}_") else f"{server}_{one.name}"
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", whole)[:NAME_CHARS]
         schema = _schema(one.input_schema)
         if schema is None or name in made:
             log.warning("tool left out: its schema or its name cannot be used", extra={"tool": name})
@@ -94,8 +98,9 @@ def _schema(given: dict[str, Any]) -> dict[str, Any] | None:
     """The schema as every provider of models takes it; None where that cannot be."""
     schema = {"properties": {}} | {key: _untitled(value) for key, value in given.items() if key not in NOT_SENT}
     try:
-        if len(json.dumps(schema)) <= MOST_TOKENS * BYTES_A_TOKEN:  # a longer one is left out anyway
-            Draft202012Validator.check_schema(schema)
+        if len(json.dumps(schema)) > LONGEST_SCHEMA:
+            return None
+        Draft202012Validator.check_schema(schema)
     except (SchemaError, RecursionError):
         return None
     named = schema["properties"]

@@ -129,6 +129,20 @@ async def test_a_server_over_http_gets_its_headers_and_is_found_again_after_a_re
             assert (await call(dispatcher, "far_look", '{"word": "dog"}')).text == "dog "
 
 
+async def test_what_does_not_fit_is_found_while_its_server_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.mcp.servers.MOST_TOKENS", 0)
+    dispatcher = Dispatcher([])
+    served = Served(tmp_path, dispatcher.offer)
+    async with served.running(notes=served.config()):
+        await until(lambda: dispatcher.knows("find_tools"))
+        assert [schema.name for schema in dispatcher.schemas()] == ["find_tools"]
+        assert (await call(dispatcher, "find_tools", '{"words": "look up a word"}')).data["tools"] == ["notes_look"]
+        assert (await call(dispatcher, "notes_look", '{"word": "cat"}')).text == "cat "
+    assert not dispatcher.knows("find_tools")
+
+
 async def test_a_server_that_ends_is_withdrawn_and_started_again(tmp_path: Path) -> None:
     dispatcher = Dispatcher([])
     served = Served(tmp_path, dispatcher.offer)

@@ -10,9 +10,11 @@ from pydantic import JsonValue
 
 from agent.domain.errors import BadRequest, Conflict
 from agent.domain.policy import Effect
+from agent.ports import ModelMessage, Role, ToolCall
 from agent.tools.dispatch import Dispatcher
 from agent.tools.tool import Tool
 from bot.mcp.config import ServerConfig
+from bot.mcp.finding import finder
 from bot.mcp.tools import MOST_TOKENS, fitting, tools_of
 from tests.bot.mcp.conftest import CALLER, Served, call, planned
 
@@ -62,10 +64,34 @@ def test_names_are_clean_and_single_and_what_no_model_takes_is_left_out() -> Non
 
 def test_all_schemas_together_have_a_size() -> None:
     many = made(*(listed(f"t{n}", text="word " * 60) for n in range(30)))
-    kept, tokens, left_out = fitting(many, MOST_TOKENS)
-    assert tokens <= MOST_TOKENS
-    assert (len(kept) + len(left_out), kept[0].name) == (30, "far_t0")
-    assert fitting(many, 0).tools == ()
+    offer = fitting(many, MOST_TOKENS)
+    assert 0 < offer.tokens <= MOST_TOKENS
+    assert 0 < len(offer.on_demand) < len(offer.tools) == 30
+    assert not offer.tools[0].on_demand
+    assert fitting(many, 0).tokens == 0
+    assert len(fitting(many, 0).on_demand) == 30
+
+
+async def test_tools_beyond_that_are_found_by_what_they_do_and_then_offered() -> None:
+    issues = made(
+        listed("list_issues", text="List the issues of a repository."),
+        listed("createPullRequest", text="Open a pull request."),
+        listed("get_weather", text="The weather of a city."),
+    )
+    on_demand = fitting(issues, 0).tools
+    asks = dispatcher(*on_demand, finder(on_demand, ["far"]))
+    assert [schema.name for schema in asks.schemas()] == ["find_tools"]
+    assert asks.schemas()[0].description == "Find one of 3 more tools of far, by what it should do."
+    found = await call(asks, "find_tools", '{"words": "open pull requests"}')
+    assert found.data == {"tools": ["far_createPullRequest"]}
+    assert found.text.startswith("- far_createPullRequest (people are asked): Open a pull request.\n")
+    nothing = await call(asks, "find_tools", '{"words": "bake bread"}')
+    assert nothing.text.endswith("Their names: far_list_issues, far_createPullRequest, far_get_weather.")
+    heard = ModelMessage(Role.TOOL, asks.answer("find_tools", found), call_id="c")
+    assert [schema.name for schema in asks.schemas([heard])] == ["find_tools", "far_createPullRequest"]
+    made_call = ModelMessage(Role.ASSISTANT, "", (ToolCall("c", "far_get_weather", "{}"),))
+    assert [schema.name for schema in asks.schemas([made_call])] == ["find_tools", "far_get_weather"]
+    assert asks.quotes("find_tools"), "a description is the server's word"
 
 
 @pytest.mark.parametrize(
