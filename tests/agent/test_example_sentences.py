@@ -8,7 +8,7 @@ import pytest
 from agent.domain.tasks import TASKS
 from agent.ports import AttachedFile, ModelMessage, Role
 from examples.task_data import EXAMPLES
-from tests.agent.test_planner import answered, called, reply
+from tests.agent.planner_talk import answered, called, reply
 
 
 class _Audit(NamedTuple):

@@ -24,7 +24,7 @@ from agent.llm.slots.wishes import WISHES, card_wish
 from agent.ports import ModelMessage
 from agent.tools.targets import left_out, quoted_target, target_in
 from tests.agent.intents import intent_of
-from tests.agent.test_planner import answered, called, planned, reply, user
+from tests.agent.planner_talk import answered, called, planned, reply, user
 
 
 def test_the_weights_are_those_of_the_table() -> None:

@@ -1,68 +1,30 @@
 """The offline planner: what everyday sentences mean, alone and after what was said before."""
 
 import json
-import math
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from agent.brain import Brain
-from agent.domain.content import Card
-from agent.domain.datasets import ColumnReport, DataReport, DatasetRef
 from agent.domain.errors import BadRequest
-from agent.domain.orders import InspectOrder
 from agent.domain.runs import RunState
-from agent.llm.offline import OfflinePlanner
 from agent.llm.slots.changes import settings_in
-from agent.llm.slots.models import choices_in
-from agent.llm.slots.settings import clusters_in, text_in
-from agent.ports import AttachedFile, ModelMessage, ModelReply, Role, ToolCall
-from agent.tools.targets import left_out, target_in
+from agent.llm.slots.settings import clusters_in
+from agent.ports import ModelMessage, Role
 from tests.agent.conftest import Harness
 from tests.agent.intents import intent_of
+from tests.agent.planner_talk import (
+    REPORT,
+    TEXTS,
+    after_a_look,
+    answered,
+    called,
+    planned,
+    reply,
+    started,
+    user,
+)
 from tests.agent.stage import Stage
-from tests.agent.test_turns import attached
-from tests.fakes import clicked, said
-
-REPORT = {
-    "text": "1,000 rows.",
-    "dataset": {"name": "visits.csv"},
-    "columns": [{"name": name} for name in ("age", "health", "visited_doctor")],
-    "suggested_target": "visited_doctor",
-    "problems": [],
-}
-
-
-async def reply(*messages: ModelMessage) -> ModelReply:
-    (answer,) = [piece async for piece in OfflinePlanner().stream(messages, ())]
-    assert isinstance(answer, ModelReply)
-    return answer
-
-
-def user(text: str, *files: str) -> ModelMessage:
-    return ModelMessage(Role.USER, text, files=tuple(AttachedFile(name, 9) for name in files))
-
-
-def called(name: str, call_id: str = "c1", **arguments: Any) -> ModelMessage:
-    return ModelMessage(Role.ASSISTANT, "", (ToolCall(call_id, name, json.dumps(arguments)),))
-
-
-def answered(answer: dict[str, Any], call_id: str = "c1") -> ModelMessage:
-    return ModelMessage(Role.TOOL, json.dumps(answer), call_id=call_id)
-
-
-def planned(**arguments: Any) -> Sequence[ModelMessage]:
-    """A conversation in which one plan was made and rejected."""
-    return (
-        user("train a model that predicts `visited_doctor`", "visits.csv"),
-        called("inspect_dataset"),
-        answered(REPORT),
-        called("start_training", "c2", file="visits.csv", target="visited_doctor", **arguments),
-        answered({"approval": "rejected"}, "c2"),
-        ModelMessage(Role.ASSISTANT, "All right, nothing was started."),
-    )
+from tests.fakes import said
 
 
 @pytest.mark.parametrize(
@@ -300,19 +262,6 @@ def test_numbers_are_read_as_people_write_them(words: str, settings: dict[str, f
     assert settings_in(words) == settings
 
 
-TEXTS = REPORT | {
-    "dataset": {"name": "docstrings.csv"},
-    "columns": [{"name": "text"}, {"name": "library"}],
-    "suggested_target": "library",
-}
-
-
-async def after_a_look(words: str, report: dict[str, Any]) -> ModelReply:
-    """What follows the audit of the file that came with a request."""
-    name = report["dataset"]["name"]
-    return await reply(user(words, name), called("inspect_dataset"), answered(report))
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -543,7 +492,7 @@ async def test_what_is_answered_about_a_request_is_added_to_it(answer: str, plan
     ],
 )
 async def test_an_act_is_done_on_no_other_run_than_the_one_that_is_meant(words: str, run: str | None) -> None:
-    answer = await reply(*_started("r-aaaaaa", "1"), *_started("r-bbbbbb", "2"), user(words))
+    answer = await reply(*started("r-aaaaaa", "1"), *started("r-bbbbbb", "2"), user(words))
     assert [json.loads(call.arguments).get("run") for call in answer.calls] == ([run] if run else [])
 
 
@@ -551,26 +500,17 @@ async def test_an_act_is_done_on_no_other_run_than_the_one_that_is_meant(words: 
     "words", ["is Tom's run done", "the log of the previous run", "status of the run before this one"]
 )
 async def test_a_run_that_is_not_known_here_is_looked_up_and_not_taken_for_the_newest(words: str) -> None:
-    (call,) = (await reply(*_started("r-aaaaaa", "1"), user(words))).calls
+    (call,) = (await reply(*started("r-aaaaaa", "1"), user(words))).calls
     assert call.name == "list_runs"
 
 
 async def test_which_of_two_runs_is_meant_is_asked_for_where_only_their_state_is_said() -> None:
-    runs = (*_started("r-aaaaaa", "1"), *_started("r-bbbbbb", "2"))
+    runs = (*started("r-aaaaaa", "1"), *started("r-bbbbbb", "2"))
     (question,) = (await reply(*runs, user("the log of the finished one"))).calls
     assert json.loads(question.arguments)["choices"] == ["r-aaaaaa", "r-bbbbbb", "something else"]
     told = (ModelMessage(Role.ASSISTANT, "", (question,)), answered({"text": "Al answered: r-aaaaaa"}, question.id))
     (call,) = (await reply(*runs, user("the log of the finished one"), *told)).calls
     assert (call.name, json.loads(call.arguments)) == ("run_logs", {"run": "r-aaaaaa"})
-
-
-def _started(run: str, call_id: str) -> Sequence[ModelMessage]:
-    """A conversation in which a run was started."""
-    return (
-        user("train a model that predicts `health`", "visits.csv"),
-        called("start_training", call_id, file="visits.csv", target="health"),
-        answered({"approval": "approved", "run": run, "text": ""}, call_id),
-    )
 
 
 @pytest.mark.parametrize(
@@ -616,449 +556,3 @@ async def test_the_column_to_predict_is_asked_for_with_buttons() -> None:
 async def test_numbers_that_wish_for_nothing_are_in_no_plan(words: str) -> None:
     (call,) = (await after_a_look(words, REPORT)).calls
     assert call.name == "start_training"
-
-
-async def test_the_end_of_a_very_long_text_is_not_read_but_its_file_is() -> None:
-    (call,) = (await reply(user("train a model " + "of these customers " * 900, "a.csv"))).calls
-    asked = json.loads(call.arguments)
-    assert (call.name, asked["file"]) == ("inspect_dataset", "a.csv")
-    assert len(asked["about"]) <= 300
-    answer = await reply(user("purple " * 2000 + "stop r-abc123"))
-    assert not answer.calls
-
-
-@pytest.mark.parametrize("word", ["purple ", "to ", "model ", "show ", "who ", "logs ", "r-abc123 "])
-async def test_no_text_takes_long_to_read(word: str) -> None:
-    """It is read in the process of everybody: ten times as much text takes no hundred times as long."""
-
-    async def taken_s(length: int) -> float:
-        best = math.inf
-        for _ in range(3):
-            began = time.perf_counter()
-            await reply(user(word * (length // len(word)) + "!"))
-            best = min(best, time.perf_counter() - began)
-        return best
-
-    assert await taken_s(4_000) < 40 * await taken_s(400)
-
-
-async def test_a_plan_without_an_earlier_one_looks_at_the_data() -> None:
-    (call,) = (await reply(user("train it again with 200 rounds"))).calls
-    assert call.name == "inspect_dataset"
-    assert not (await reply(user("use health instead"))).calls
-
-
-async def test_a_file_with_words_that_name_a_target_is_trained_on_where_nothing_can_predict() -> None:
-    wants = user("please predict churn from this", "a.csv")
-    assert [call.name for call in (await reply(wants)).calls] == ["inspect_dataset"]
-    assert [call.name for call in (await reply(*planned(), wants)).calls] == ["inspect_dataset"]  # another column
-    same = user("please predict who visited the doctor in this", "a.csv")
-    assert [call.name for call in (await reply(*planned(), same)).calls] == ["predict"]
-    rows = user("predict on this", "a.csv")
-    assert [call.name for call in (await reply(rows)).calls] == ["predict"]
-    assert [call.name for call in (await reply(*planned(), rows)).calls] == ["predict"]
-
-
-@pytest.mark.parametrize(
-    ("words", "target"),
-    [
-        ("I don't know what's best, so train a model that predicts health", "health"),
-        ("train, the target should be health", "health"),
-        ("train a model that predicts health, don't use `age`", "health"),
-    ],
-)
-async def test_only_what_names_the_target_is_the_target(words: str, target: str) -> None:
-    asked = user(words)
-    (look,) = (await reply(asked)).calls
-    assert json.loads(look.arguments).get("target", target) == target
-    (call,) = (await reply(asked, called("inspect_dataset"), answered(REPORT))).calls
-    assert json.loads(call.arguments)["target"] == target
-
-
-async def test_yes_means_what_was_offered(harness: Harness, csv: Any) -> None:
-    async with harness.open() as brain:
-        await brain.router.accept(said("", files=attached(csv)))
-        await harness.until(lambda: any("Shall I train a model" in text for text in harness.adapter.texts()))
-        await brain.router.accept(said("yes please"))
-        await harness.until(lambda: any(c.card and c.card.kind == "approval" for c in harness.adapter.shown))
-        await brain.router.accept(said("no thanks"))
-        await harness.until(lambda: any("nothing was started" in text for text in harness.adapter.texts()))
-        await brain.router.accept(said("no"))
-        await harness.until(lambda: any("leave everything as it is" in text for text in harness.adapter.texts()))
-        assert harness.fleet.launched == []
-
-
-async def test_a_file_with_hundreds_of_columns_can_be_trained_on(harness: Harness, csv: Any) -> None:
-    async def wide(order: InspectOrder) -> DataReport:
-        names = [f"a_column_with_a_long_name_{number}" for number in range(400)] + ["churn"]
-        columns = [ColumnReport(name=name, kind="number", missing=0, unique=9, example="1") for name in names]
-        return DataReport(
-            dataset=DatasetRef(sha256="a" * 64, name=csv.name, size_bytes=9),
-            rows=10,
-            columns=tuple(columns),
-            duplicate_rows=0,
-            encoding="utf-8",
-            delimiter=",",
-            preview=(),
-        )
-
-    harness.fleet.inspect = wide  # type: ignore[method-assign]
-    async with harness.open() as brain:
-        await brain.router.accept(said("train a model that predicts `churn`", files=attached(csv)))
-        await harness.until(lambda: any(c.card and c.card.kind == "approval" for c in harness.adapter.shown))
-        facts = [fact for c in harness.adapter.shown if c.card for fact in c.card.facts if fact.name == "Target"]
-        assert [fact.value for fact in facts] == ["churn"]
-
-
-@pytest.mark.parametrize(
-    ("words", "priority"),
-    [
-        ("give r-abc123 high priority", "high"),
-        ("prioritise r-abc123", "high"),
-        ("set the priority of r-1bc123 to -1.", "low"),
-        ("set the priority of r-1bc123 to +1", "high"),
-        ("set priority 0 for it", "normal"),
-        ("give it a lower priority", "low"),
-        ("move r-1bc123 to the lowest priority", "low"),
-        ("move r-1bc123 down in priority", "low"),
-        ("give it less priority", "low"),
-        ("put r-1bc123 at the bottom of the priority list", "low"),
-        ("make its priority below normal", "low"),
-        ("deprioritise r-abc123", "low"),
-        ("raise the priority", "high"),
-        ("lower the priority from high to normal", "normal"),
-        ("set the priority of r-abc123 to high, it is urgent", "high"),
-        ("make r-abc123 high priority, it is important", "high"),
-        ("make the current run high priority", "high"),
-        ("give r-abc123 high priority, the client waits", "high"),
-        ("give r-abc123 low priority, there is no hurry", "low"),
-        ("lower the priority of r-abc123, it isn't urgent", "low"),
-        ("raise the priority of my last run", "high"),
-        ("raise the priority, it is too low", "high"),
-        ("give r-abc123 high priority, it needs 2 gpus", "high"),
-        ("prioritize r-abc123, 2 people are waiting", "high"),
-        ("raise the priority of r-abc123 for a demo", "high"),
-        ("make r-abc123 high priority for a customer", "high"),
-        ("increase the priority of r-abc123 by 1", "high"),
-        ("set priority: low", "low"),
-        ("lower its priority, others may go first", "low"),
-        ("this is not urgent, lower its priority", "low"),
-        ("this one can wait, the others are in a hurry", "low"),
-        ("not so urgent, let the others run first", "low"),
-    ],
-)
-async def test_a_priority_is_read_in_words_and_in_numbers(words: str, priority: str) -> None:
-    (call,) = (await reply(user(words))).calls
-    assert (call.name, json.loads(call.arguments)["priority"]) == ("set_priority", priority)
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["set the priority of r-abc123 to 2", "set r-abc123 to not high priority", "make it high priority, not low"],
-)
-async def test_a_priority_that_is_not_clear_is_asked_for(words: str) -> None:
-    answer = await reply(user(words))
-    assert not answer.calls
-    assert "how soon" in answer.text
-
-
-SALES: dict[str, Any] = {
-    "text": "",
-    "dataset": {"name": "sales.csv"},
-    "columns": [
-        {"name": "day", "kind": "datetime"},
-        {"name": "units", "kind": "number"},
-        {"name": "shop", "kind": "category"},
-    ],
-    "suggested_target": "shop",
-    "suggested_task": "time_series_forecasting",
-}
-
-
-@pytest.mark.parametrize(
-    ("words", "horizon"),
-    [
-        ("train a model for the coming 24 hours", 24),
-        ("train a forecast 6 weeks out", 6),
-        ("48h ahead forecast, please", 48),
-        ("train a forecast of 13 steps", 13),
-        ("train a weekly forecast for each shop, 10 weeks, 2 hours at most", 10),
-        ("trainiere eine Prognose für die nächsten 10 Tage", 10),
-    ],
-)
-async def test_an_amount_over_time_is_forecast_that_far_ahead(words: str, horizon: int) -> None:
-    (call,) = (await after_a_look(words, SALES)).calls
-    plan = json.loads(call.arguments)
-    assert (plan["target"], plan["settings"]) == ("units", {"horizon": horizon})
-
-
-@pytest.mark.parametrize(
-    ("words", "tool", "horizon"),
-    [
-        ("forecast the next two weeks", "predict", 14),
-        ("and for the next 3 days?", "predict", 3),
-        ("prognostiziere die nächsten 10 Tage", "predict", 10),
-        ("train it again for the next two weeks", "start_training", 14),
-    ],
-)
-async def test_a_model_of_series_forecasts_other_horizons(words: str, tool: str, horizon: int) -> None:
-    (call,) = (await after_a_run(words, {**SALES, "spacing": "day"}, target="units")).calls
-    found = json.loads(call.arguments)
-    assert (call.name, found.get("horizon") or found["settings"]["horizon"]) == (tool, horizon)
-
-
-@pytest.mark.parametrize(
-    ("words", "tool", "k"),
-    [
-        ("what are the groups like?", "run_results", None),
-        ("how many clusters did you find", "run_results", None),
-        ("wie sehen die Gruppen aus?", "run_results", None),
-        ("try it with 5 groups", "start_training", 5),
-        ("4 segments instead please", "start_training", 4),
-    ],
-)
-async def test_words_on_clusters_are_about_those_that_were_found(words: str, tool: str, k: int | None) -> None:
-    report = {**SALES, "suggested_task": "tabular_classification"}
-    (call,) = (await after_a_run(words, report, task="clustering")).calls
-    assert (call.name, json.loads(call.arguments).get("settings", {}).get("k")) == (tool, k)
-
-
-async def test_no_identifier_is_guessed_as_the_target_and_no_unknown_column_dropped() -> None:
-    columns = [{"name": "customer_id", "kind": "identifier"}, {"name": "year_built", "kind": "number"}]
-    report = {**SALES, "columns": [*columns, {"name": "left", "kind": "category"}], "suggested_target": "left"}
-    report["suggested_task"] = "tabular_classification"
-    (call,) = (await after_a_look("train a model to predict whether a customer leaves", report)).calls
-    assert (call.name, json.loads(call.arguments)["target"]) == ("start_training", "left")
-    (call,) = (await after_a_look("trainiere auf left, ohne das Baujahr", report)).calls
-    assert json.loads(call.arguments)["drop_columns"] == ["year_built"]
-    (call,) = (await after_a_look("trainiere auf left, ohne das Gewicht", report)).calls
-    assert (call.name, "das Gewicht" in json.loads(call.arguments)["question"]) == ("ask_user", True)
-
-
-async def after_a_run(words: str, report: dict[str, Any], **plan: Any) -> ModelReply:
-    """What is made of words where a run was started on data with this report."""
-    plans = ("inspect_dataset", {"file": "sales.csv"}), ("start_training", {"file": "sales.csv", **plan})
-    said = [user("train on this", "sales.csv")]
-    for number, ((name, arguments), found) in enumerate(zip(plans, (report, {"run": "r-abc123"}), strict=True)):
-        said += [called(name, f"c{number}", **arguments), answered(found, f"c{number}")]
-    return await reply(*said, user(words))
-
-
-@pytest.mark.parametrize(
-    ("words", "run"),
-    [
-        ("don't stop r-def456, stop r-abc123", "r-abc123"),
-        ("r-def456 is fine. stop r-abc123", "r-abc123"),
-        ("pause it as the GPU is needed by r-def456", None),
-        ("stop the training, r-def456 is better", None),
-        ("kill r-abc123, r-def456 is the good one", "r-abc123"),
-        ("Please stop R-ABC123", "r-abc123"),
-    ],
-)
-async def test_a_run_that_only_the_reason_names_is_left_alone(words: str, run: str | None) -> None:
-    answer = await reply(user(words))
-    assert [json.loads(call.arguments)["run"] for call in answer.calls] == ([run] if run else [])
-    assert run or "which run is meant" in answer.text
-
-
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ("run this with MODE=fast and N_STEPS=20", {"environment": {"MODE": "fast", "N_STEPS": "20"}}),
-        ("run this, it needs WANDB_API_KEY and the hub", {"secrets": ["WANDB_API_KEY"]}),
-        ("run it with weights from the hub", {"network": "hub"}),
-        ("starte das Skript auf zwei GPUs für eine Stunde", {"gpus": 2, "max_hours": 1}),
-        ("lance ce script avec --lr 0.3", {"arguments": "--lr 0.3"}),
-        ("ejecuta esto en gpu-2", {"host": "gpu-2"}),
-        ("python fit.py --epochs 3 --fast, 1 gpu, 8h", {"arguments": "--epochs 3 --fast", "gpus": 1, "max_hours": 8}),
-    ],
-)
-async def test_a_program_gets_what_is_said_of_it(words: str, arguments: dict[str, Any]) -> None:
-    (call,) = (await reply(user(words, "fit.py"))).calls
-    assert (call.name, json.loads(call.arguments)) == ("start_script", {"file": "fit.py"} | arguments)
-
-
-async def test_of_two_files_the_one_with_the_column_is_learned_from() -> None:
-    asked = user("train a model that predicts visited_doctor", "docstrings.csv", "visits.csv")
-    looks = (asked, called("inspect_dataset", "a"), answered(TEXTS, "a"))
-    (look,) = (await reply(*looks)).calls
-    assert (look.name, json.loads(look.arguments)["file"]) == ("inspect_dataset", "visits.csv")
-    (plan,) = (await reply(*looks, called("inspect_dataset", "b"), answered(REPORT, "b"))).calls
-    assert json.loads(plan.arguments) == {"file": "visits.csv", "target": "visited_doctor"}
-    neither = user("train a model", "docstrings.csv", "visits.csv")
-    looked = (
-        called("inspect_dataset", "a"),
-        answered(TEXTS, "a"),
-        called("inspect_dataset", "b"),
-        answered(REPORT, "b"),
-    )
-    (asks,) = (await reply(neither, *looked)).calls
-    assert json.loads(asks.arguments)["choices"] == ["docstrings.csv", "visits.csv", "something else"]
-
-
-async def test_of_several_runs_none_is_stopped_where_all_are_meant() -> None:
-    plan = called("start_training", "c3", file="visits.csv", target="visited_doctor")
-    started = [message for run in ("r-aaaaaa", "r-bbbbbb") for message in (plan, answered({"run": run}, "c3"))]
-    said = await reply(*planned(), *started, user("pause everything"))
-    assert not said.calls
-    assert "`r-aaaaaa`, `r-bbbbbb`" in said.text
-
-
-async def test_the_data_say_what_a_regression_learns_from() -> None:
-    faces = {"text": "", "dataset": {"name": "faces.zip"}, "suggested_task": "image_regression"}
-    report = faces | {"columns": [{"name": "image", "kind": "image"}, {"name": "age", "kind": "number"}]}
-    (call,) = (await after_a_look("train a regression of age with resnet50", report)).calls
-    plan = json.loads(call.arguments)
-    assert (plan["task"], plan["settings"]) == ("image_regression", {"model": "resnet50"})
-
-
-async def test_other_data_that_nobody_attached_is_asked_for() -> None:
-    said = await reply(*planned(), user("train it again on last month's numbers"))
-    assert not said.calls
-    assert "Attach" in said.text
-
-
-async def test_an_archive_is_a_program_only_if_it_holds_one() -> None:
-    def asked(words: str, program: bool) -> ModelMessage:
-        return ModelMessage(Role.USER, words, files=(AttachedFile("all.zip", 9, program),))
-
-    (call,) = (await reply(asked("predict on this", False))).calls
-    assert call.name == "predict"
-    (call,) = (await reply(asked("train a classifier", False))).calls
-    assert call.name == "inspect_dataset"
-    (call,) = (await reply(asked("run this", True))).calls
-    assert call.name == "start_script"
-
-
-@pytest.mark.parametrize(
-    ("words", "changes"),
-    [
-        ("run it again with --lr 2.0", {"arguments": "--lr 2.0"}),
-        ("run fit.py again with learning rate 2", {"settings": {"learning_rate": 2.0}}),
-        ("for 2 hours once more with --epochs 3", {"arguments": "--epochs 3", "max_hours": 2.0}),
-        ("train it again with 200 epochs", {"settings": {"epochs": 200}}),
-        ("the same again", {}),
-    ],
-)
-async def test_a_program_is_run_again_with_other_options(words: str, changes: dict[str, Any]) -> None:
-    before = (user("run it", "fit.py"), called("start_script", file="fit.py"), answered({"run": "r-abc123"}))
-    (call,) = (await reply(*before, ModelMessage(Role.ASSISTANT, "Started."), user(words))).calls
-    assert (call.name, json.loads(call.arguments)) == ("clone_run", changes)
-
-
-@pytest.mark.parametrize("words", ["pause it again", "show the loss again", "stop the run again"])
-async def test_what_else_is_done_again_starts_nothing(words: str) -> None:
-    before = (user("run it", "fit.py"), called("start_script", file="fit.py"), answered({"run": "r-abc123"}))
-    (call,) = (await reply(*before, ModelMessage(Role.ASSISTANT, "Started."), user(words))).calls
-    assert call.name in {"pause_run", "run_chart", "stop_run"}
-
-
-async def test_what_a_text_is_classified_into_is_the_target() -> None:
-    assert target_in("classify text into library", ["text", "library"]) == ("library", True)
-    assert target_in("classify the texts by kind", ["texts", "kind"]) == ("kind", True)
-    assert target_in("classify library", ["text", "library"]) == ("library", True)
-    machines = ["machine", "load_pct", "operator_note", "failed_within_30d"]
-    assert target_in("which machines will fail in the next month?", machines) == (None, False)  # told apart by it
-    assert target_in("which plans do people choose", ["plan", "age"]) == (None, False)
-    assert target_in("predict which plans people choose", ["plan", "age"]) == ("plan", True)
-    assert left_out("without the machine id, and don't use the note", machines) == ("machine", "operator_note")
-
-
-async def test_a_regression_of_images_is_one() -> None:
-    columns = [{"name": "image", "kind": "image"}, {"name": "age", "kind": "number"}]
-    report = {"dataset": {"name": "faces.zip"}, "columns": columns, "suggested_target": "age"}
-    said = await after_a_look("train a regression on age", report | {"suggested_task": "image_regression"})
-    assert json.loads(said.calls[0].arguments)["task"] == "image_regression"
-
-
-async def test_a_translator_of_a_table_without_texts_is_no_classifier() -> None:
-    said = await after_a_look("train a translator on this", REPORT)
-    assert json.loads(said.calls[0].arguments)["task"] == "translation"
-
-
-async def test_a_file_without_a_column_to_predict_is_said_to_have_none() -> None:
-    report = {"dataset": {"name": "pets.zip"}, "columns": [{"name": "image", "kind": "image"}]}
-    said = await after_a_look("train an image classifier", report)
-    assert (said.calls, said.text) == ((), "There is no column to predict: the card says what the file needs.")
-
-
-async def test_a_language_model_is_asked_for_without_a_column() -> None:
-    asked = user("train a language model on this, block length 128", "book.jsonl")
-    (look,) = (await reply(asked)).calls
-    assert json.loads(look.arguments) == {"file": "book.jsonl", "task": "text_generation"}
-    columns = [{"name": "file"}, {"name": "text"}]
-    report = {"text": "", "dataset": {"name": "book.jsonl"}, "columns": columns, "suggested_target": "text"}
-    (plan,) = (await reply(asked, called("inspect_dataset"), answered(report))).calls
-    said = json.loads(plan.arguments)
-    assert (said["task"], said["target"], said["settings"]) == ("text_generation", "text", {"block_length": 128})
-
-
-@pytest.mark.parametrize(
-    ("words", "settings"),
-    [
-        ("fine-tune Qwen/Qwen3-0.6B on these prompts", {"model": "Qwen/Qwen3-0.6B"}),
-        ("translate with Helsinki-NLP/opus-mt-en-de as the base", {"model": "Helsinki-NLP/opus-mt-en-de"}),
-        ("start from distilbert-base-uncased", {"model": "distilbert-base-uncased"}),
-        ("read and/or write", {}),
-        ("qlora with model=/models/llama and dpo", {"model": "/models/llama", "method": "dpo", "quantization": "4bit"}),
-        ("fine-tune an llm on the prompts/answers", {}),
-    ],
-)
-def test_what_is_said_of_a_language_model_is_read(words: str, settings: dict[str, str]) -> None:
-    assert choices_in(words) == settings
-
-
-def test_a_text_in_quotation_marks_is_answered_for() -> None:
-    assert text_in("predict “Once upon a *time*”") == "Once upon a *time*"
-    assert text_in("predict on this") is None
-
-
-async def test_what_stands_in_a_text_for_a_model_is_no_request() -> None:
-    for text in ("x = max(1, len(name))  # why", "stop the run and show its logs", "compare these"):
-        (call,) = (await reply(user(f"predict “{text}”"))).calls
-        assert (call.name, json.loads(call.arguments)["text"]) == ("predict", text)
-
-
-async def question(harness: Harness, brain: Brain, words: str) -> Card:
-    """The card that asks which of two readings is meant."""
-    await brain.router.accept(said(words))
-    await harness.until(lambda: any(c.card and "A question" in c.card.title for c in harness.adapter.shown))
-    await brain.router.idle()
-    return next(c.card for c in harness.adapter.shown if c.card and "A question" in c.card.title)
-
-
-async def test_of_two_readings_the_one_whose_button_is_pressed_is_done(harness: Harness) -> None:
-    async with harness.open() as brain:
-        run = await Stage(harness, brain).running()
-        card = await question(harness, brain, f"pause or resume {run.id}")
-        buttons = {button.label: button for button in card.buttons}
-        assert set(buttons) == {f"pause {run.id}", f"resume {run.id}", "something else"}
-        assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
-        await brain.router.accept(clicked(buttons[f"pause {run.id}"]))
-        await brain.router.idle()
-        assert (await brain.stores.runs.get(run.id)).state is RunState.PAUSING
-
-
-async def test_an_approval_that_only_answered_a_question_is_said_to_have_decided_nothing(harness: Harness) -> None:
-    async with harness.open() as brain:
-        stage = Stage(harness, brain)
-        run = await stage.running()
-        await question(harness, brain, f"pause or resume {run.id}")
-        assert "nothing was approved" in await stage.tells("yes")
-
-
-async def test_variables_in_capitals_are_the_environment_of_a_program() -> None:
-    asked = ModelMessage(
-        Role.USER, "run this script with EPOCHS=5 and DEVICE=cpu", files=(AttachedFile("train.py", 9),)
-    )
-    (call,) = (await reply(asked)).calls
-    said = json.loads(call.arguments)
-    assert (call.name, said["environment"]) == ("start_script", {"EPOCHS": "5", "DEVICE": "cpu"})
-
-
-async def test_a_budget_in_words_is_answered_with_the_command_that_sets_it(harness: Harness) -> None:
-    async with harness.open() as brain:
-        stage = Stage(harness, brain)
-        assert "`budget thread usd=20`" in await stage.tells("cap this thread at $20 please")
-        assert "`auto usd=5`" in await stage.tells("start things without asking, up to 5 dollars")
-        assert "`undo`" in await stage.tells("take back my last message")

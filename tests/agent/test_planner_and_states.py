@@ -10,8 +10,8 @@ import pytest
 from agent.domain.runs import ExitClass, RunState
 from agent.ports import AttachedFile, ModelMessage, ModelReply, RunNow
 from tests.agent.conftest import Harness
+from tests.agent.planner_talk import REPORT, answered, called, reply, user
 from tests.agent.stage import Stage
-from tests.agent.test_planner import REPORT, answered, called, reply, user
 from tests.fakes import clicked
 from tests.fakes import said as words_said
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent.domain.errors import BadRequest
 from agent.llm.slots.horizons import ahead_in, steps_of
-from tests.agent.test_planner import SALES, after_a_look, answered, called, planned, reply, user
+from tests.agent.planner_talk import SALES, after_a_look, answered, called, planned, reply, user
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from agent.llm.slots.rows import amount_in, cells_in
 from agent.ports import ModelMessage, Role
-from tests.agent.test_planner import answered, called, reply, user
+from tests.agent.planner_talk import answered, called, reply, user
 
 COLUMNS: list[dict[str, Any]] = [
     {"name": "id", "kind": "identifier", "example": "H1"},

@@ -11,7 +11,7 @@ from agent.llm.slots.rows import cells_in
 from agent.llm.slots.settings import held_out_in, text_column_in
 from agent.tools.targets import left_out, target_in
 from tests.agent.heldout import Said, judged_of
-from tests.agent.test_planner import answered, called, reply, user
+from tests.agent.planner_talk import answered, called, reply, user
 
 SALES = ("month", "store", "price", "units")
 CUSTOMERS = ("customer_id", "age", "plan", "monthly_fee", "signup_date", "complaint", "churned")
