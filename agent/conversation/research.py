@@ -187,7 +187,7 @@ class Research:
 
     def _is_for_it(self, name: str) -> bool:
         """Whether it is a tool that reads, and needs neither people nor the stored conversation."""
-        return self._dispatcher.reads_alone(name) and name not in NOT_BELOW
+        return self._dispatcher.reads_alone(name) and self._dispatcher.offered(name) and name not in NOT_BELOW
 
     def _must_end(self, inquiry: _Inquiry, *, seconds: float) -> str:
         """Why it has to report now; empty while it may go on."""

@@ -111,6 +111,7 @@ async def test_it_is_given_only_what_reads_and_calls_of_others_are_refused(harne
         ("research", {"question": "x"}),
         ("ask_user", {}),
         ("kill_run", {"run": "r-abc123"}),
+        ("show_audit", {}),  # reads, and is for people alone
     )
     model = TwoContexts([RESEARCHES, ANSWER], [calls(*tries), REPORT])
     await asked(harness, model)
@@ -120,7 +121,7 @@ async def test_it_is_given_only_what_reads_and_calls_of_others_are_refused(harne
         {"change", "research", "ask_user", "plan", "read_more", "stop_run", "start_training", "prefer_model"}
     )
     refused = [message.text for message in model.read[True][-1] if message.role is Role.TOOL]
-    assert len(refused) == 4
+    assert len(refused) == len(tries)
     assert all("is none of your tools: you only read." in text for text in refused)
     assert slow.begun == []
     assert [card.kind for card in cards(harness)] == ["notice"]
