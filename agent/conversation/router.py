@@ -276,7 +276,10 @@ class InboxRouter:
         return None if inbound.to_others else await self._questions.open_for(inbound.thread, inbound.person)
 
     async def _answers(self, item: InboxItem) -> bool:
-        """Whether words answer an open question; then its turn goes on, or ends where somebody said `stop`."""
+        """Whether words answer an open question; then its turn goes on, or ends where somebody said `stop`.
+
+        They do not where another answer came first, as it may while their files are downloaded: then they are a turn.
+        """
         inbound, said = item.inbound, said_in(item.inbound)
         question = await self._asked(inbound)
         if question is None:
@@ -287,7 +290,10 @@ class InboxRouter:
             await self._questions.drop([question], f"Stopped by {control.by.shown}.")
         else:
             words = " ".join((said.text, *refused))
-            self._hand_turn(await self._questions.answer(item, question, words, files))
+            try:
+                self._hand_turn(await self._questions.answer(item, question, words, files))
+            except Conflict:
+                return False
         return True
 
     async def _admits(self, item: InboxItem) -> bool:
