@@ -193,6 +193,10 @@ class ApprovalService:
         """Whether this question waits for this person."""
         return await self._deciders.may(approval, person)
 
+    def takes_long(self, approval: Approval) -> bool:
+        """Whether somebody else's server carries this out."""
+        return self._dispatcher.begins_once(approval.tool)
+
     async def edit(self, approval_id: str, person: Person, words: Sequence[str], *, digest: str | None = None) -> str:
         """Ask about a changed plan instead; see `ApprovalEdits.edit`."""
         return await self._edits.edit(approval_id, person, words, digest=digest)

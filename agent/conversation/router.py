@@ -1,7 +1,7 @@
-"""The inbox router: three actors per thread, for what acts at once, for commands that may take long, and for turns.
+"""The inbox router: three actors per thread, for what acts at once, for what may take long, and for turns.
 
-No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; a command that may
-take long holds up none but those of its kind, and what becomes a turn keeps its order there. Owns the life of an inbox
+No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; those that may take
+long hold up none but their kind, and what becomes a turn keeps its order there. Owns the life of an inbox
 item: stored, handled, done. Bugs are caught here: the thread gets an id and the log a traceback.
 """
 
@@ -266,9 +266,13 @@ class InboxRouter:
 
     async def _take_slowly(self, work: Work) -> Next:
         if isinstance(work, InboxItem):
-            if isinstance(work.inbound.act, Said) and work.inbound.act.attachments:
+            act = work.inbound.act
+            if isinstance(act, Said) and act.attachments:
                 return Next.DONE if await self._answers(work) else Next.AS_TURN
-            await self._commands.take_slowly(work)
+            if isinstance(act, Clicked) and act.action in CLICKS:
+                await self._decisions.click(work, act)
+            else:
+                await self._commands.take_slowly(work)
         return Next.DONE
 
     async def _asked(self, inbound: Inbound) -> Question | None:
@@ -352,6 +356,8 @@ class InboxRouter:
             await take_answer(self._conversations, self._delivery, item.inbound, click)
             return Next.DONE if click.action == LEAVE else Next.AS_TURN
         if click.action in CLICKS:
+            if await self._decisions.may_take_long(item.inbound.thread):
+                return Next.SLOWLY
             await self._decisions.click(item, click)
         elif click.action == ANSWER:
             self._hand_turn(await self._questions.click(item, click))

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 
+import pytest
 from pydantic import JsonValue
 
 from agent.domain.content import Card
@@ -11,9 +12,10 @@ from agent.domain.policy import Effect
 from agent.ports import ModelReply, Role, ToolCall
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from tests.agent.conftest import Harness
+from tests.agent.stage import Stage
 from tests.agent.test_allowances import click
 from tests.agent.test_deciding import card_with
-from tests.fakes import ScriptedModel, said
+from tests.fakes import ScriptedModel, clicked, said
 
 
 class Far:
@@ -80,3 +82,21 @@ async def test_a_call_that_a_restart_cut_off_is_not_made_again_and_an_approval_w
     assert len(far.begun) == 2
     answers = [json.loads(one.text) for one in model.asked[-1] if one.role is Role.TOOL]
     assert [answer.get("outcome") for answer in answers] == ["unknown", None]
+
+
+@pytest.mark.parametrize("how", ["click", "words"])
+async def test_a_server_that_takes_long_holds_up_nothing_else(harness: Harness, how: str) -> None:
+    harness.model = ScriptedModel(ModelReply("", (ToolCall("c", "far_write", "{}"),), "m"), ModelReply("Hi.", (), "m"))
+    far = Far()
+    async with harness.open() as brain:
+        brain.dispatcher.offer("far", [far.tool()])
+        await brain.router.accept(said("write"))
+        card = await card_with(harness, "approve")
+        await brain.router.accept(clicked(card.buttons[0]) if how == "click" else said("yes"))
+        await harness.until(lambda: bool(far.begun))
+        async with asyncio.timeout(5):
+            assert (await Stage(harness, brain).asks("cluster")).card
+        await brain.router.accept(clicked(card.buttons[0]))
+        await brain.router.accept(said("hello there"))
+        await harness.until(lambda: "Hi." in harness.adapter.texts())
+        assert len(far.begun) == 1
