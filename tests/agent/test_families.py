@@ -84,6 +84,27 @@ async def test_a_call_that_a_restart_cut_off_is_not_made_again_and_an_approval_w
     assert [answer.get("outcome") for answer in answers] == ["unknown", None]
 
 
+async def test_of_a_call_that_was_cut_off_and_whose_server_never_comes_back_nothing_is_claimed(
+    harness: Harness,
+) -> None:
+    ask = ModelReply("", (ToolCall("c", "far_write", "{}"),), "m")
+    model = harness.model = ScriptedModel(ask, ModelReply("I cannot tell.", (), "m"))
+    far = Far()
+    async with harness.open() as brain:
+        brain.dispatcher.offer("far", [far.tool()])
+        await brain.router.accept(said("write"))
+        await brain.router.accept(clicked((await card_with(harness, "approve")).buttons[0]))
+        await harness.until(lambda: bool(far.begun))
+    async with harness.open() as brain:
+        harness.clock.forward(2 * 24 * 3600)
+        await brain.router.expire()
+        await harness.until(lambda: "I cannot tell." in harness.adapter.texts())
+    assert json.loads(model.asked[-1][-1].text) == {
+        "error": "`far_write` cannot be called: the server that has it is not connected now.",
+        "outcome": "unknown",
+    }
+
+
 @pytest.mark.parametrize("how", ["click", "words"])
 async def test_a_server_that_takes_long_holds_up_nothing_else(harness: Harness, how: str) -> None:
     harness.model = ScriptedModel(ModelReply("", (ToolCall("c", "far_write", "{}"),), "m"), ModelReply("Hi.", (), "m"))
