@@ -34,7 +34,6 @@ NAME = "research"
 NOT_BELOW = frozenset({NAME, "read_more"})  # it has no stored results to read on in, and starts no other
 STEPS, SHARE, MINUTES = 25, 0.25, 10.0  # the most steps; of a turn's tokens and money; and minutes
 REPORT_MINUTES = 5.0  # for the step at work after that, and the report
-QUESTION_CHARS = 300
 FULL_SHARE = 0.6  # of the window; then it reports
 REPORT_NOW = "{} Write the report now, from what you have found, and say what is missing. Call no tool."
 FULL = "What you have read fills your context."
@@ -87,7 +86,7 @@ class _Inquiry:
         tools = ", ".join(f"`{name}` {count}×" if count > 1 else f"`{name}`" for name, count in self.used.items())
         cost = f" · {usd(self.cost_usd)}" if self.cost_usd else ""
         footer = f"{counted(len(self.steps), 'step')}{cost}" if self.steps else ""
-        body = f"_{one_line(self.question)[:QUESTION_CHARS]}_" + (f"\n{tools}" if tools else "")
+        body = f"_{one_line(self.question)}_" + (f"\n{tools}" if tools else "")
         return Card(kind="notice", title=f"{done} a question", tone=tone, body=body, footer=footer)
 
 
