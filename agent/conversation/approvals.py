@@ -26,7 +26,7 @@ from agent.ports import Clock, ToolCall
 from agent.runs.affording import Affording
 from agent.runs.allowances import AllowanceService
 from agent.runs.budgets import BudgetService
-from agent.stores import Approvals, Conversations, InboxItem, Turn
+from agent.stores import Approvals, Conversations, InboxItem, Turn, TurnKind
 from agent.tools.dispatch import Dispatcher, NeedsApproval
 from agent.tools.members import Members
 
@@ -92,28 +92,31 @@ class ApprovalService:
             asked = await self._approvals.ask(approval, Content(card=card, files=needed.plan.files))
             if covered is not None and asked:
                 self._by_itself.add(turn.id)
-        if needed.plan.instead:
+        if needed.plan.instead and turn.kind is not TurnKind.NOTICED:
             await self._replace_by(approval, turn)
         if turn.id not in self._by_itself:
             self._delivery.wake(turn.thread.key)
 
     async def _replace_by(self, new: Approval, turn: Turn) -> None:
-        """Close what waits of this tool's questions to the same person here, and end their turns."""
-        for old in await self._approvals.of_state(ApprovalState.PENDING):
-            about = (old.session_id, old.tool, old.requester)
-            if old.turn_id == new.turn_id or about != (new.session_id, new.tool, new.requester):
-                continue
-            decided = await self._approvals.decide(
-                old.id,
-                digest=old.digest[:SHOWN_DIGEST_CHARS],
-                state=ApprovalState.REJECTED,
-                by=turn.person.key,
-                name=turn.person.shown,
-                at=self._clock.now(),
-                reason=REPLACED.format(new.id),
-            )
-            if decided is not None:
-                await self._settling.end(decided, await self._conversations.turn(old.turn_id))
+        """Close the newest of this tool's questions that wait here, if the same person was asked, and end its turn."""
+        asked = [
+            one
+            for one in await self._approvals.of_state(ApprovalState.PENDING)
+            if one.turn_id != new.turn_id and (one.session_id, one.tool) == (new.session_id, new.tool)
+        ]
+        if not asked or asked[-1].requester != new.requester:
+            return
+        decided = await self._approvals.decide(
+            asked[-1].id,
+            digest=asked[-1].digest[:SHOWN_DIGEST_CHARS],
+            state=ApprovalState.REJECTED,
+            by=turn.person.key,
+            name=turn.person.shown,
+            at=self._clock.now(),
+            reason=REPLACED.format(new.id),
+        )
+        if decided is not None:
+            await self._settling.end(decided, await self._conversations.turn(decided.turn_id))
 
     async def same(self, turn: Turn, needed: NeedsApproval) -> Approval | None:
         """The question of an earlier turn that waits already and asks for exactly this; a second card would hide it."""
@@ -177,6 +180,10 @@ class ApprovalService:
     async def may_decide(self, approval: Approval, person: Person) -> bool:
         """Whether this question waits for this person."""
         return await self._deciders.may(approval, person)
+
+    def takes_long(self, approval: Approval) -> bool:
+        """Whether somebody else's server carries this out."""
+        return self._dispatcher.begins_once(approval.tool)
 
     async def edit(self, approval_id: str, item: InboxItem, words: Sequence[str], *, digest: str | None = None) -> str:
         """Ask about a changed plan instead; see `ApprovalEdits.edit`."""

@@ -46,6 +46,8 @@ class CommandService:
         if is_decision(words):
             if turn_waits and not await self._decisions.open_in(item.inbound.thread):
                 return Next.AS_TURN  # it may be about what is still being planned
+            if await self._decisions.may_take_long(item.inbound.thread):
+                return Next.SLOWLY
             await self._decisions.take_typed(item, words)
         elif ends_answer(" ".join(words)) and await self._turns.ends(item):
             await self._replies.whisper(item, STOPPED)
@@ -57,14 +59,17 @@ class CommandService:
         return Next.DONE
 
     async def take_slowly(self, item: InboxItem) -> None:
-        """Carry out a command that may take long, which people may end meanwhile.
+        """Carry out a decision that may take long, or a command, which people may end meanwhile.
 
         Raises:
             Conflict: people ended it.
         """
+        words = command_in(item.inbound)
+        if is_decision(words):
+            return await self._decisions.take_typed(item, words)
         with self._turns.controlled(item.inbound.thread, item.inbound.person, of_turn=False) as control:
             try:
-                await self._carry_out(item, command_in(item.inbound), control)
+                await self._carry_out(item, words, control)
             except TimeoutError:
                 raise Conflict(ENDED) from None
 

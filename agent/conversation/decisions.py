@@ -94,6 +94,10 @@ class Decisions:
         if turn is not None:
             self._go_on(turn)
 
+    async def may_take_long(self, thread: Thread) -> bool:
+        """Whether a decision here may have somebody else's server carry it out, which takes as long as that likes."""
+        return any(self._approvals.takes_long(approval) for approval in await self.open_in(thread))
+
     async def open_in(self, thread: Thread) -> list[Approval]:
         """The open questions of a thread, oldest first."""
         session_id = await self._stores.conversations.session_of(thread, create=False)

@@ -20,7 +20,7 @@ from agent.conversation.guards import TurnLimits, circles, note_on, reached
 from agent.conversation.prompt import RESEARCH
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Card, Content, Tone
-from agent.domain.errors import NotAllowed, OverBudget, TooLong, Unavailable
+from agent.domain.errors import AppError, NotAllowed, OverBudget, TooLong, Unavailable
 from agent.domain.inbound import one_line
 from agent.domain.policy import Effect
 from agent.domain.session_events import TOOL_CARD_KEY
@@ -33,13 +33,14 @@ from agent.tools.tool import Arguments, Caller, Result, Tool
 NAME = "research"
 NOT_BELOW = frozenset({NAME, "read_more"})  # it has no stored results to read on in, and starts no other
 STEPS, SHARE, MINUTES = 25, 0.25, 10.0  # the most steps; of a turn's tokens and money; and minutes
-QUESTION_CHARS = 300
+REPORT_MINUTES = 5.0  # for the step at work after that, and the report
 FULL_SHARE = 0.6  # of the window; then it reports
 REPORT_NOW = "{} Write the report now, from what you have found, and say what is missing. Call no tool."
 FULL = "What you have read fills your context."
 NO_MODEL = "No language model answers now, so nobody can look into it."
 NOT_ONE = "`{}` is none of your tools: you only read."
 NOTHING_SAID = "It ended without a report."
+FAILED = "It ended without a report. {}"
 
 
 class ResearchArguments(Arguments):
@@ -56,6 +57,8 @@ class _Inquiry:
     facts: str
     said: list[ModelMessage]
     used: Counter[str] = field(default_factory=Counter)
+    tokens: int = 0  # what it has read and written, and what that cost as far as prices are known
+    cost_usd: float = 0.0
 
     @property
     def post(self) -> str:
@@ -72,16 +75,6 @@ class _Inquiry:
         """The model's replies so far."""
         return [said for said in self.said if said.role is Role.ASSISTANT]
 
-    @property
-    def tokens(self) -> int:
-        """What it has read and written."""
-        return sum(said.tokens for said in self.steps)
-
-    @property
-    def cost_usd(self) -> float:
-        """What that cost, as far as prices are known."""
-        return sum(said.cost_usd for said in self.steps)
-
     def read(self, why: str) -> list[ModelMessage]:
         """What the model reads: its task, what it found and, where it must report now, `why`."""
         end = [ModelMessage(Role.USER, REPORT_NOW.format(why))] if why else []
@@ -93,7 +86,7 @@ class _Inquiry:
         tools = ", ".join(f"`{name}` {count}×" if count > 1 else f"`{name}`" for name, count in self.used.items())
         cost = f" · {usd(self.cost_usd)}" if self.cost_usd else ""
         footer = f"{counted(len(self.steps), 'step')}{cost}" if self.steps else ""
-        body = f"_{one_line(self.question)[:QUESTION_CHARS]}_" + (f"\n{tools}" if tools else "")
+        body = f"_{one_line(self.question)}_" + (f"\n{tools}" if tools else "")
         return Card(kind="notice", title=f"{done} a question", tone=tone, body=body, footer=footer)
 
 
@@ -123,6 +116,7 @@ class Research:
         self._delivery = delivery
         self._limits = TurnLimits(STEPS, int(limits.tokens * SHARE), limits.usd * SHARE, MINUTES)
         self._window = window
+        self._at_work: dict[str, list[_Inquiry]] = {}  # by turn
 
     def tools(self) -> Sequence[Tool]:
         """Its declaration."""
@@ -133,34 +127,41 @@ class Research:
                 ResearchArguments,
                 Effect.READ,
                 run=self.look_into,
-                limit_s=60 * MINUTES + 60,
+                limit_s=60 * (MINUTES + REPORT_MINUTES),
             ),
         )
 
     async def look_into(self, caller: Caller, asked: ResearchArguments) -> Result:
-        """The report on a question.
+        """The report on a question, or why it ended without one, with what it cost by then.
 
         Raises:
-            Unavailable: no language model answers.
-            OverBudget: the person's budgets are used up.
+            AppError: it could not begin: no language model answers, or the person's budgets are used up.
         """
         context = await self._conversations.context(caller.session_id)
         turn = Turn(caller.turn_id, caller.session_id, 0, caller.thread, caller.person)
         facts = await self._facts.read(turn, context.files)
         inquiry = _Inquiry(caller, turn, asked.question, facts.words, [ModelMessage(Role.USER, asked.question)])
-        unused = list[ModelReply]()
+        unused, at_work = list[ModelReply](), self._at_work.setdefault(turn.id, [])
+        at_work.append(inquiry)
         try:
             report = await self._report(inquiry, self._model_of(context.preference, unused.append))
-        except BaseException:
-            await self._show(inquiry, inquiry.card("Stopped looking into", "neutral"))
-            raise
+            card = inquiry.card("Looked into", "good")
+        except BaseException as error:
+            card = inquiry.card("Stopped looking into", "neutral")
+            if not (isinstance(error, AppError) and inquiry.steps):
+                await self._show(inquiry, card)
+                raise
+            report = FAILED.format(error.text)
         finally:
+            at_work.remove(inquiry)
+            if not at_work:
+                self._at_work.pop(turn.id, None)
             for reply in unused:
                 await self._bills.add(turn, reply)
         return Result(
             report,
             {"steps": len(inquiry.steps), "looked_at": dict(inquiry.used)},
-            inquiry.card("Looked into", "good"),
+            card,
             post=inquiry.post,
             tokens=inquiry.tokens,
             cost_usd=inquiry.cost_usd,
@@ -188,16 +189,18 @@ class Research:
 
     def _is_for_it(self, name: str) -> bool:
         """Whether it is a tool that reads, and needs neither people nor the stored conversation."""
-        return self._dispatcher.reads_alone(name) and name not in NOT_BELOW
+        return self._dispatcher.reads_alone(name) and self._dispatcher.offered(name) and name not in NOT_BELOW
 
     def _must_end(self, inquiry: _Inquiry, *, seconds: float) -> str:
         """Why it has to report now; empty while it may go on."""
         window = next((said.window for said in reversed(inquiry.said) if said.window), self._window)
         full = FULL if estimated_tokens(inquiry.said) > FULL_SHARE * window else ""
+        others = [one for one in self._at_work[inquiry.turn.id] if one is not inquiry]
+        spent = [ModelMessage(Role.TOOL, "", tokens=one.tokens, cost_usd=one.cost_usd) for one in others]
         return (
             full
             or circles(inquiry.said, self._dispatcher.polls)
-            or reached(self._limits, inquiry.said, seconds=seconds)
+            or reached(self._limits, [*spent, *inquiry.said], seconds=seconds)
         )
 
     async def _ask(self, inquiry: _Inquiry, model: Model, tools: Sequence[ToolSchema], why: str) -> ModelReply:
@@ -216,6 +219,8 @@ class Research:
             del inquiry.said[last:]
             reply = await _whole(model, inquiry.read(FULL), ())
         await self._bills.add(inquiry.turn, reply)
+        inquiry.tokens += reply.tokens_in + reply.tokens_out
+        inquiry.cost_usd += reply.cost_usd or 0.0
         if reply.model == OFFLINE:
             raise Unavailable(NO_MODEL)
         inquiry.said.append(

@@ -1,7 +1,7 @@
-"""The inbox router: actors per thread, for what acts at once, for commands that may take long, for turns and their end.
+"""The inbox router: actors per thread, for what acts at once, for what may take long, for turns and for their end.
 
-No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; a command that may
-take long holds up none but those of its kind, and what becomes a turn keeps its order there. Owns the life of an inbox
+No thread waits for another. Commands, clicks and decisions act beside a turn, in their own order; those that may take
+long hold up none but their kind, and what becomes a turn keeps its order there. Owns the life of an inbox
 item: stored, handled, done. Bugs are caught here: the thread gets an id and the log a traceback.
 """
 
@@ -268,9 +268,13 @@ class InboxRouter:
 
     async def _take_slowly(self, work: Work) -> Next:
         if isinstance(work, InboxItem):
-            if isinstance(work.inbound.act, Said) and work.inbound.act.attachments:
+            act = work.inbound.act
+            if isinstance(act, Said) and act.attachments:
                 return Next.DONE if await self._answers(work) else Next.AS_TURN
-            await self._commands.take_slowly(work)
+            if isinstance(act, Clicked) and act.action in CLICKS:
+                await self._decisions.click(work, act)
+            else:
+                await self._commands.take_slowly(work)
         return Next.DONE
 
     async def _take_end(self, work: Work) -> Next:
@@ -283,7 +287,10 @@ class InboxRouter:
         return None if inbound.to_others else await self._questions.open_for(inbound.thread, inbound.person)
 
     async def _answers(self, item: InboxItem) -> bool:
-        """Whether words answer an open question; then its turn goes on, or ends where somebody said `stop`."""
+        """Whether words answer an open question; then its turn goes on, or ends where somebody said `stop`.
+
+        They do not where another answer came first, as it may while their files are downloaded: then they are a turn.
+        """
         inbound, said = item.inbound, said_in(item.inbound)
         question = await self._asked(inbound)
         if question is None:
@@ -294,7 +301,10 @@ class InboxRouter:
             await self._questions.drop([question], f"Stopped by {control.by.shown}.")
         else:
             words = " ".join((said.text, *refused))
-            self._hand_turn(await self._questions.answer(item, question, words, files))
+            try:
+                self._hand_turn(await self._questions.answer(item, question, words, files))
+            except Conflict:
+                return False
         return True
 
     async def _admits(self, item: InboxItem) -> bool:
@@ -353,6 +363,8 @@ class InboxRouter:
             await take_answer(self._conversations, self._delivery, item.inbound, click)
             return Next.DONE if click.action == LEAVE else Next.AS_TURN
         if click.action in CLICKS:
+            if await self._decisions.may_take_long(item.inbound.thread):
+                return Next.SLOWLY
             await self._decisions.click(item, click)
         elif click.action == ANSWER:
             self._hand_turn(await self._questions.click(item, click))

@@ -30,6 +30,7 @@ UNKNOWN_OUTCOME = (
     'Check the state before you repeat it.", "outcome": "unknown"}'
 )
 AWAY = "`{}` is a tool of the server `{}`, which is not connected now. Nothing was done; it may be back later."
+GONE = "`{}` cannot be called: the server that has it is not connected now."
 TAINTED = (
     "I ask first: files, logs, pages or other people's words that I have read may be behind this, and not the request."
 )
@@ -192,7 +193,7 @@ class Dispatcher:
         caller = replace(caller, workspace=self._workspace)
         tool = self._tools.get(name)
         if tool is None:
-            raise Unavailable(AWAY.format(name, self._families.get(name, "of this name")))
+            raise Unavailable(GONE.format(name))  # before a restart it may have been begun
         if tool.run is not None and tool.parameters is None:
             return _safe(await self._limited(tool, tool.run(caller, tool.arguments.model_validate(exact))))
         if tool.execute is None:

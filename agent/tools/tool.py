@@ -80,7 +80,7 @@ class Plan:
     """The exact arguments that an approval stores, and the card (with what is too long for it) that shows them.
 
     `owner` is the key of the person whose run it is about, who decides then; empty: the person who asked. `instead`
-    says that it takes the place of what this tool asked the same person before and waits.
+    says that it takes the place of what this tool asked last and waits, if that asked the same person.
     """
 
     exact: dict[str, JsonValue]

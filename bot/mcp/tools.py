@@ -24,6 +24,7 @@ from agent.conversation.context import BYTES_A_TOKEN
 from agent.domain.content import Card, Document, Fact
 from agent.domain.errors import BadRequest, Conflict
 from agent.domain.policy import ROLES, Effect
+from agent.domain.redaction import hidden
 from agent.tools.dispatch import WHOLE_CHARS
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from bot.mcp.config import ServerConfig
@@ -36,6 +37,10 @@ FACTS, FACTS_CHARS = 12, 2_500  # arguments that every platform shows on one car
 TOOLS, PICTURES, PICTURE_BYTES = 100, 4, 8_000_000
 ENDINGS = {b"\x89PNG\r\n": "png", b"\xff\xd8\xff": "jpg"}  # by how a file begins
 TERMS = "The server does this with rights of its own. It cannot be undone here, and is not repeated by itself."
+HIDDEN = (
+    "One of these arguments looks like a secret. No card shows it, so nobody could decide about it: leave it out, and "
+    "give it to the server in the file of TRAINYARD_MCP."
+)
 NOT_SENT = frozenset({"$schema", "title", "anyOf", "oneOf", "allOf"})  # providers refuse these beside the properties
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")  # and other names of arguments
 # Without references, patterns and combinations: checking those takes as long as whoever wrote the schema likes.
@@ -152,7 +157,7 @@ class _Remote:
         return await self._result(await self.call(self.listed.name, self._checked(asked)), keep=self.keep)
 
     async def plan(self, _caller: Caller, asked: Anything) -> Plan:
-        """The exact call and its card; the server is not asked. Raises `BadRequest` where a card cannot show it all."""
+        """The exact call and its card; the server is not asked. Raises `BadRequest` where the card hides some of it."""
         arguments = self._checked(asked)
         facts = tuple(Fact(name=f"Argument {_plain(name)}", value=_plain(value)) for name, value in arguments.items())
         whole = (Fact(name="Server", value=self.server), Fact(name="Tool", value=_plain(self.listed.name)), *facts)
@@ -160,6 +165,8 @@ class _Remote:
         long = sum(len(fact.name) + len(fact.value) for fact in facts) > FACTS_CHARS or len(facts) > FACTS
         if long or not shows_all(card) or any(len(fact.name) > NAME_CHARS for fact in facts):
             raise BadRequest("These arguments are too long for a card that people can decide about. Use shorter ones.")
+        if any(hidden(words) != words for fact in facts for words in (fact.name, fact.value)):
+            raise BadRequest(HIDDEN)
         return Plan({"server": self.server, "tool": self.listed.name, "arguments": arguments}, card)
 
     async def execute(self, _caller: Caller, exact: dict[str, JsonValue], _token: str) -> Result:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agent.brain import Brain
 from agent.domain.events import Ended
 from agent.domain.inbound import Attachment
@@ -214,6 +216,40 @@ async def test_an_answer_with_files_answers_its_question(harness: Harness, csv: 
     assert fetched == ["one.csv", "two.csv", "three.csv"]
     assert [file.name for file in model.asked[1][-1].files] == fetched
     assert json.loads(model.asked[1][-1].text) == {"text": "alice answered: these"}
+
+
+@pytest.mark.parametrize("first", ["words", "a button", "time"])
+async def test_an_answer_whose_files_come_too_late_is_said_to_the_turn(harness: Harness, csv: Path, first: str) -> None:
+    come, fetched, fetch = asyncio.Event(), list[str](), harness.adapter.fetch
+
+    async def slow(attachment: Attachment, into: Path, *, limit_bytes: int) -> None:
+        fetched.append(attachment.name)
+        await come.wait()
+        await fetch(attachment, into, limit_bytes=limit_bytes)
+
+    harness.adapter.fetch = slow  # type: ignore[method-assign]
+    asks = json.dumps({"question": "Which data?", "choices": ["old", "new"]})
+    ask = ModelReply("", (ToolCall("c1", "ask_user", asks),), "m")
+    harness.model = model = ScriptedModel(ask, ModelReply("Thanks.", (), "m"), ModelReply("For those too.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train"))
+        await harness.until(lambda: bool(harness.adapter.shown))
+        await brain.router.accept(said("these", files=three_files(csv)))
+        await harness.until(lambda: bool(fetched))
+        if first == "words":
+            await brain.router.accept(said("and predict health"))
+        elif first == "a button":
+            await brain.router.accept(clicked(harness.adapter.button("answer"), person=BOB))
+        else:
+            harness.clock.forward(2 * 24 * 3600)
+            await brain.router.expire()
+        await harness.until(lambda: "Thanks." in harness.adapter.texts())
+        come.set()
+        await harness.until(lambda: "For those too." in harness.adapter.texts())
+        await brain.router.idle()
+        assert await brain.stores.inbox.waiting() == []
+    assert model.asked[-1][-1].text == "these"
+    assert [file.name for file in model.asked[-1][-1].files] == ["one.csv", "two.csv", "three.csv"]
 
 
 async def test_a_command_stops_an_answer_too_and_is_answered(harness: Harness) -> None:

@@ -8,8 +8,10 @@ import pytest
 from agent.brain import Brain
 from agent.domain.approvals import ApprovalState
 from agent.domain.content import Card
+from agent.domain.inbound import Noticed
 from agent.ports import ModelReply, ToolCall
 from tests.agent.conftest import Harness
+from tests.agent.stage import Stage
 from tests.agent.test_turns import asked_to_train
 from tests.fakes import ALICE, BOB, ScriptedModel, said
 
@@ -63,6 +65,39 @@ async def test_one_more_plan_and_that_of_somebody_else_leave_it_open(
         await harness.until(lambda: [is_open(card) for card in plans(harness)] == [True, True])
         await settled(harness, brain)
         assert len(await brain.stores.approvals.of_state(ApprovalState.PENDING)) == 2
+
+
+async def test_of_several_plans_the_newest_is_replaced(harness: Harness, csv: Path) -> None:
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        await brain.router.accept(said("train another one with 50 rounds"))
+        await harness.until(lambda: [is_open(card) for card in plans(harness)] == [True, True])
+        await settled(harness, brain)
+        await brain.router.accept(said("make it 60 rounds"))
+        await harness.until(lambda: len(plans(harness)) == 3)
+        await settled(harness, brain)
+        assert [is_open(card) for card in plans(harness)] == [True, False, True]
+        await brain.router.accept(said("make it 70 rounds", person=BOB))
+        await harness.until(lambda: len(plans(harness)) == 4)
+        await brain.router.accept(said("make it 80 rounds"))  # the newest is Bob's
+        await harness.until(lambda: len(plans(harness)) == 5)
+        await settled(harness, brain)
+        assert [is_open(card) for card in plans(harness)] == [True, False, True, True, True]
+
+
+async def test_what_nobody_asked_for_replaces_nothing(harness: Harness, csv: Path) -> None:
+    def train(call_id: str, **given: object) -> ModelReply:
+        return ModelReply("", (ToolCall(call_id, "start_training", json.dumps({"target": "health", **given})),), "m")
+
+    harness.model = ScriptedModel(train("c1"), train("c2", seed=3, instead=True))
+    async with harness.open() as brain:
+        await asked_to_train(harness, brain, csv)
+        run = await Stage(harness, brain).running()
+        notice = Noticed(run=run.id, finding="nan", text="Its loss is NaN.")
+        await brain.router.notice(said("").model_copy(update={"act": notice}))
+        await harness.until(lambda: len(plans(harness)) == 2)
+        await settled(harness, brain)
+        assert [is_open(card) for card in plans(harness)] == [True, True]
 
 
 async def test_a_language_model_says_that_a_plan_replaces_another(harness: Harness, csv: Path) -> None:

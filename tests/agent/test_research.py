@@ -10,7 +10,7 @@ from agent.conversation.guards import TurnLimits
 from agent.conversation.prompt import RESEARCH
 from agent.conversation.research import STEPS
 from agent.domain.content import Card
-from agent.domain.errors import TooLong
+from agent.domain.errors import TooLong, Unavailable
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from tests.agent.conftest import Harness
@@ -111,6 +111,7 @@ async def test_it_is_given_only_what_reads_and_calls_of_others_are_refused(harne
         ("research", {"question": "x"}),
         ("ask_user", {}),
         ("kill_run", {"run": "r-abc123"}),
+        ("show_audit", {}),  # reads, and is for people alone
     )
     model = TwoContexts([RESEARCHES, ANSWER], [calls(*tries), REPORT])
     await asked(harness, model)
@@ -120,7 +121,7 @@ async def test_it_is_given_only_what_reads_and_calls_of_others_are_refused(harne
         {"change", "research", "ask_user", "plan", "read_more", "stop_run", "start_training", "prefer_model"}
     )
     refused = [message.text for message in model.read[True][-1] if message.role is Role.TOOL]
-    assert len(refused) == 4
+    assert len(refused) == len(tries)
     assert all("is none of your tools: you only read." in text for text in refused)
     assert slow.begun == []
     assert [card.kind for card in cards(harness)] == ["notice"]
@@ -135,6 +136,31 @@ async def test_its_costs_are_of_the_turn_and_count_towards_its_limits(harness: H
         await harness.until(lambda: any("this turn has cost $0.05" in text for text in harness.adapter.texts()))
         spent = await brain.stores.usage.by_model()
     assert {name: of.tokens_in for name, of in spent.items()} == {"sub": 900, "m": 500}
+
+
+async def test_those_of_one_turn_share_its_part_of_the_limits(harness: Harness, slow: SlowTools) -> None:
+    harness.options = replace(harness.options, limits=TurnLimits(usd=1.0))
+
+    def looks(read: Sequence[ModelMessage]) -> ModelReply:
+        what = {"what": f"{read[1].text} {len(read)}"}
+        return REPORT if "Write the report now" in read[-1].text else calls(("look", what), usd=0.05)
+
+    several = calls(*(("research", {"question": f"What is {n}?"}) for n in range(8)), model="m", usd=0.001)
+    model = TwoContexts([several, ANSWER], [looks] * 100)
+    await asked(harness, model)
+    reports = len([each for each in model.tools[True] if not each])
+    assert reports == 8
+    assert len(model.tools[True]) - reports <= 0.25 / 0.05 + 8  # each begins its first step
+
+
+async def test_one_that_fails_on_its_way_says_why_and_costs_the_turn_what_it_took(
+    harness: Harness, slow: SlowTools
+) -> None:
+    fails = [calls(("look", {"what": "a"})), Unavailable("The provider is away.")]
+    read = await asked(harness, TwoContexts([RESEARCHES, ANSWER], fails))
+    assert result(read)["text"] == "It ended without a report. The provider is away."
+    assert [card.title for card in cards(harness)] == ["Stopped looking into a question"]
+    assert read[-1].cost_usd == pytest.approx(0.01)
 
 
 async def test_it_reports_when_it_goes_round_in_circles(harness: Harness, slow: SlowTools) -> None:
@@ -157,7 +183,9 @@ async def test_it_reports_after_its_most_steps(harness: Harness, slow: SlowTools
 async def test_what_overflows_is_left_out_and_it_reports_from_the_rest(harness: Harness, slow: SlowTools) -> None:
     looks = [calls(("look", {"what": what})) for what in "ab"]
     model = TwoContexts([RESEARCHES, ANSWER], [*looks, TooLong("too long"), REPORT])
-    assert result(await asked(harness, model))["text"] == REPORT.text
+    read = await asked(harness, model)
+    assert result(read)["text"] == REPORT.text
+    assert read[-1].cost_usd == pytest.approx(0.01 + 0.01 + 0.02)  # with the step that was left out
     assert [message.text for message in model.read[True][-1] if message.role is Role.TOOL] == ['{"text": "saw a"}']
     assert model.tools[True][-1] == []
 

@@ -129,6 +129,8 @@ async def test_a_card_shows_exactly_what_is_called_or_nobody_is_asked() -> None:
     for much in ({"to": "x" * 501}, {f"a{n}": 1 for n in range(13)}, {f"a{n}": "x" * 400 for n in range(7)}):
         with pytest.raises(BadRequest, match="too long for a card"):
             await planned(asks, "far_do", json.dumps(much))
+    with pytest.raises(BadRequest, match="looks like a secret"):  # which the card would not show
+        await planned(asks, "far_do", json.dumps({"to": "ghp_" + "a1" * 18}))
     with pytest.raises(BadRequest, match="to: 7 is not of type 'string'"):
         await planned(asks, "far_do", '{"to": 7}')
 
