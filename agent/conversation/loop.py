@@ -17,13 +17,12 @@ from agent.conversation.facts import FactsInWords
 from agent.conversation.going_on import REPLY_KEY, go_on_card
 from agent.conversation.guards import TurnLimits, circles, reached
 from agent.conversation.prompt import SYSTEM
-from agent.conversation.tool_calls import ToolCalls
+from agent.conversation.tool_calls import ToolCalls, with_own_ids
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
-from agent.domain.ids import new_ulid
-from agent.ports import OFFLINE, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role, ToolCall
+from agent.ports import OFFLINE, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
 from agent.runs.budgets import BudgetService
 from agent.stores import Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher
@@ -243,7 +242,7 @@ def _stored(reply: ModelReply, history: Sequence[ModelMessage]) -> ModelMessage:
     return ModelMessage(
         Role.ASSISTANT,
         reply.text,
-        _with_own_ids(reply.calls, history),
+        with_own_ids(reply.calls, history),
         model=reply.model,
         offers=reply.offers,
         window=reply.window,
@@ -253,9 +252,3 @@ def _stored(reply: ModelReply, history: Sequence[ModelMessage]) -> ModelMessage:
         seconds=reply.seconds,
         stopped=reply.stopped,
     )
-
-
-def _with_own_ids(calls: Sequence[ToolCall], history: Sequence[ModelMessage]) -> tuple[ToolCall, ...]:
-    """The calls, each with an id that no earlier one has: some servers count anew in each reply."""
-    known = {call.id for said in history for call in said.calls}
-    return tuple(replace(call, id=f"call-{new_ulid()}") if call.id in known else call for call in calls)

@@ -18,6 +18,7 @@ from agent.conversation.context import estimated_tokens
 from agent.conversation.facts import FactsInWords
 from agent.conversation.guards import TurnLimits, circles, note_on, reached
 from agent.conversation.prompt import RESEARCH
+from agent.conversation.tool_calls import with_own_ids
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Card, Content, Tone
 from agent.domain.errors import AppError, NotAllowed, OverBudget, TooLong, Unavailable
@@ -182,7 +183,7 @@ class Research:
                 return reply.text or NOTHING_SAID
             inquiry.used.update(call.name for call in reply.calls)
             await self._show(inquiry, inquiry.card("Looking into", "busy"))
-            results = await asyncio.gather(*(self._call(inquiry, call) for call in reply.calls))
+            results = await asyncio.gather(*(self._call(inquiry, call) for call in inquiry.said[-1].calls))
             inquiry.said += results
             note = note_on(inquiry.said, self._dispatcher.polls)
             inquiry.said[-1] = replace(inquiry.said[-1], note=note)
@@ -227,7 +228,7 @@ class Research:
             ModelMessage(
                 Role.ASSISTANT,
                 reply.text,
-                reply.calls,
+                with_own_ids(reply.calls, inquiry.said),
                 model=reply.model,
                 window=reply.window,
                 tokens=reply.tokens_in + reply.tokens_out,

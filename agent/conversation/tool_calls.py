@@ -18,6 +18,7 @@ from agent.conversation.taint import heard
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
+from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect
 from agent.domain.session_events import TOOL_CARD_KEY
 from agent.ports import ModelMessage, Role, ToolCall
@@ -169,3 +170,9 @@ def unanswered(history: Sequence[ModelMessage]) -> list[ToolCall]:
         else:
             return []
     return []
+
+
+def with_own_ids(calls: Sequence[ToolCall], history: Sequence[ModelMessage]) -> tuple[ToolCall, ...]:
+    """The calls, each with an id that no earlier one has: some servers count anew in each reply."""
+    known = {call.id for said in history for call in said.calls}
+    return tuple(replace(call, id=f"call-{new_ulid()}") if call.id in known else call for call in calls)

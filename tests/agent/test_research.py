@@ -99,6 +99,9 @@ async def test_it_reads_in_a_context_of_its_own_and_only_its_report_comes_back(
         '{"text": "saw b"}',
         '{"text": "saw c"}',
     ]
+    ids = [call.id for message in last for call in message.calls]
+    assert len(set(ids)) == len(ids) == 3, "its server counts anew in each reply"
+    assert [message.call_id for message in last if message.role is Role.TOOL] == ids
     (card,) = cards(harness)
     assert card.title == "Looked into a question"
     assert card.body == f"_{QUESTION}_\n`look` 3×"
