@@ -43,10 +43,13 @@ class Conversation:
         return ended and bool(self.site.in_thread(self.thread, "Result of"))
 
     def assert_told_once(self) -> None:
-        """One run, and each thing said once."""
+        """One run, and each thing said once; where the answer itself could not be stored, that was said instead."""
         assert len(self.site.runs_of(self.thread)) == 1
+        refused = self.site.in_thread(self.thread, "A fault was put in here")
         for words in ("Started", "Result of"):
             found = self.site.in_thread(self.thread, words)
+            if words == "Started" and not found and refused:
+                continue
             assert len(found) == 1, f"{len(found)} messages say {words}: {[one.key for one in found]}"
         assert not any("Approve" in one.buttons for one in self.site.in_thread(self.thread))
 
