@@ -249,7 +249,7 @@ async def test_a_model_that_fails_for_now_is_waited_for_and_asked_again(
     slack.user("alice").say("models", thread=asked.ts)
     await seen(slack, asked.ts, "openai/test-model", "answers here", "price unknown", "It answered in")
     slack.user("alice").say("cost", thread=asked.ts)
-    await seen(slack, asked.ts, "This thread", "Language models: 1 call,", "without a known price")
+    await seen(slack, asked.ts, "This thread", "Language models: 2 calls,", "without a known price")
 
 
 async def test_a_refused_key_is_said_and_the_planner_answers(
