@@ -13,7 +13,7 @@ class Bills:
         self._clock = clock
 
     async def add(self, turn: Turn, reply: ModelReply) -> None:
-        """Store the cost of a reply. Call it before the reply is stored: a reply that is lost was paid for too."""
+        """Store the cost of a reply. Call it no later than the reply is stored: one that is lost was paid for too."""
         if reply.tokens_in or reply.tokens_out:
             now = self._clock.now()
             await self._usage.add(ModelCall(turn, reply.model, reply.tokens_in, reply.tokens_out, reply.cost_usd, now))

@@ -137,19 +137,19 @@ class TurnLoop:
                 begun_s = _now_s()
                 reply = await self._reply(turn, talk, live, control)
                 reply = replace(reply, seconds=round(_now_s() - begun_s, 2))
-                await self._bills.add(turn, reply)
                 content = Content(text=reply.shown)
             except _CutOffError as cut:
                 content = self._cut_off(go_on_card(turn.id, last), cut.said, control)
                 reply = ModelReply(content.text, (), "", stopped=control.by is not None)
-            said = _stored(reply, talk.history)
+            said, paid = _stored(reply, talk.history), self._bills.add(turn, reply)  # in one commit, the cost first
             if not reply.calls:
-                version = await self._conversations.end_turn(
-                    turn, said, key=key, content=content, ended_by=control.ended_by
-                )
+                by = control.ended_by
+                end = self._conversations.end_turn(turn, said, key=key, content=content, ended_by=by)
+                _, version = await asyncio.gather(paid, end)
                 await live.finish(content, version)
             else:
-                talk.history += await self._conversations.append(turn, [said])
+                _, stored = await asyncio.gather(paid, self._conversations.append(turn, [said]))
+                talk.history += stored
                 if reply.text:
                     await live.finish(content, await self._delivery.put(key, turn.thread, content, urgent=True))
         return not reply.calls

@@ -112,13 +112,15 @@ class OutboxDelivery:
         What could not be shown by then is left to the thread's sender.
         """
         self._growing.add(key)
-        live = LiveReply(self._outbox, self._adapters[thread.platform], key, thread)
+        live, silent = LiveReply(self._outbox, self._adapters[thread.platform], key, thread), False
         try:
             yield live
+            silent = live.is_empty
         finally:
             live.let_go()
             self._growing.discard(key)
-            self.wake(thread.key, known=live.left)
+            if not silent:
+                self.wake(thread.key, known=live.left)
 
     async def idle(self) -> None:
         """Wait until every sender has delivered what it can deliver now."""
@@ -322,10 +324,12 @@ class LiveReply:
         self._given_up = False
         self._noting: asyncio.Task[None] | None = None
         self._writing = False
+        self.is_empty = True  # nothing was said, so there is nothing to show
         self.left: Sequence[Post] = ()  # what the sender has to show, where that is known
 
     async def append(self, text: str) -> None:
         """Show more words; failures of the platform are left to the delivery of the finished answer."""
+        self.is_empty = False
         if self._given_up:
             return
         try:
@@ -343,6 +347,7 @@ class LiveReply:
 
     async def finish(self, content: Content, version: int) -> None:
         """Show the stored last form and close the stream; on failure the sender shows it, and where nothing grew."""
+        self.is_empty = False
         if self._stream is None:
             if version == 1:  # nobody has tried to show it
                 self.left = (Post.new(self.key, self._thread, content),)
