@@ -141,7 +141,7 @@ class TurnLoop:
             except _CutOffError as cut:
                 content = self._cut_off(go_on_card(turn.id, last), cut.said, control)
                 reply = ModelReply(content.text, (), "", stopped=control.by is not None)
-            said, paid = _stored(reply, talk.history), self._bills.add(turn, reply)  # in one commit, the cost first
+            said, paid = _stored(reply, talk.history), self._bills.add(turn, reply)  # together, as a rule in one commit
             if not reply.calls:
                 by = control.ended_by
                 end = self._conversations.end_turn(turn, said, key=key, content=content, ended_by=by)

@@ -1,4 +1,4 @@
-"""The tool `research`: another model call chain, with a context of its own, that reads and reports.
+"""The tool `research`: the chain of models, in a context of its own, reads and reports.
 
 It keeps much reading out of the conversation. Its calls go through the same dispatcher as all others, and it is given
 only tools that read. Nothing of it is stored but its report, its costs and its card: after a restart it begins anew.
