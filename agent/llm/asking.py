@@ -1,9 +1,9 @@
 """Which models of a chain are asked, in which order and for how long. Part of the gateway.
 
-LiteLLM's Router keeps the models and their cool-down, by error class and Retry-After. The calls go past it: its streams
-hide whether a provider ended an answer or broke off, it never leaves a model after the first piece, and it waits
-between two tries without a word. So this is the one layer that tries again: it goes down the chain at once, and where
-every model failed it waits, says so, and begins anew while its patience lasts.
+Every call is one of LiteLLM's Router, which keeps the models and their cool-down, by error class and Retry-After. It
+makes each call once: it knows no limit for a first word, it leaves no model after one, and it waits between two tries
+without a sign. So this is the one layer that tries again: it goes down the chain at once, and where every model failed
+it waits, says so, and begins anew while its patience lasts.
 """
 
 import asyncio
@@ -82,8 +82,7 @@ class Asking:
         self._thinking: set[str] = set()  # the names of models whose thoughts end and never begin
         self._uncounted: set[str] = set()  # the names of models whose server knows no `stream_options`
         if litellm is not None:
-            self._router = litellm.Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
-            self._router.discard()  # its callbacks: nothing is called through it
+            self._router = _router(litellm)
 
     async def answer(self, request: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """`text` for each piece, `notice` where it begins anew, and `done` or `error` at the end.
@@ -184,7 +183,7 @@ class Asking:
         if name not in self._known or name not in self._last:
             return False
         try:
-            await self._router.async_get_available_deployment(model=name, request_kwargs={})
+            await self._router.async_get_available_deployment(model=_group(name), request_kwargs={})
         except ValueError:  # the Router's word for "none is there now"
             return True
         return False
@@ -229,7 +228,7 @@ class Asking:
         end_at = loop.time() + limits.answer_s
         due_at = loop.time() + limits.first_token_s
         async with asyncio.timeout_at(min(due_at, end_at)):
-            stream = await self._litellm.acompletion(**self._call(name, request))
+            stream = await self._router.acompletion(**self._call(name, request))
         try:
             while True:
                 async with asyncio.timeout_at(min(due_at, end_at)):
@@ -249,14 +248,14 @@ class Asking:
             raise RefusedError if whole.finish == "content_filter" else NothingError
 
     def _call(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of LiteLLM's call."""
+        """The arguments of the Router's call."""
         import httpx  # noqa: PLC0415 - LiteLLM brings it
 
         model, url = split_name(name)
         self._know(name)
         limits, marks = self._deadlines, self._table.marks_cache(model)
         call: dict[str, Any] = {
-            "model": model,
+            "model": name,  # the id of a deployment, which is called though it cools down
             "messages": _with_facts(request, apart=marks),
             "stream": True,
             "timeout": httpx.Timeout(max(limits.first_token_s, limits.gap_s) + 5, connect=CONNECT_S),
@@ -286,8 +285,8 @@ class Asking:
 
         model, url = split_name(name)
         self._table.entry(model)  # before the Router enters it
-        parameters = LiteLLM_Params(model=model, api_base=url or None)
-        self._router.add_deployment(Deployment(model_name=name, litellm_params=parameters, model_info={"id": name}))
+        parameters, known_as = LiteLLM_Params(model=model, api_base=url or None), {"id": name}
+        self._router.add_deployment(Deployment(model_name=_group(name), litellm_params=parameters, model_info=known_as))
         self._known.add(name)
 
     def _done(self, name: str, whole: Whole, request: Mapping[str, Any], so_far: "_SoFar") -> dict[str, Any]:
@@ -324,6 +323,24 @@ class Asking:
         except Exception:  # noqa: BLE001 - an answer is worth more than its bill
             return *tokens, None
         return *tokens, float(cost) if self._table.has_price(model) else None
+
+
+def _router(litellm: Any) -> Any:
+    """LiteLLM's Router, made to call once; `_failed` tells it what failed, also within an answer."""
+
+    class Router(litellm.Router):  # type: ignore[misc]
+        async def _acompletion_streaming_iterator(self, model_response: Any, **_: Any) -> Any:
+            """The answer as it comes: the iterator around it hides whether a provider ended it or broke off."""
+            return model_response
+
+    router = Router(num_retries=0, allowed_fails=0, cooldown_time=COOL_DOWN_S)
+    router.discard()  # its callbacks, which hear of failed calls later and of broken answers not at all
+    return router
+
+
+def _group(name: str) -> str:
+    """What the Router calls the one model `name`, which is asked for by this where one that cools down is not meant."""
+    return f"all of {name}"
 
 
 def _with_facts(request: Mapping[str, Any], *, apart: bool) -> list[dict[str, Any]]:

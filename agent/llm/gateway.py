@@ -171,6 +171,7 @@ def _load() -> Any:
     litellm.drop_params = True
     litellm.suppress_debug_info = True
     litellm.disable_streaming_logging = True
+    litellm.expose_router_debug_in_errors = False  # an error has its provider's words alone
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).handlers.clear()  # its own handler would pass by the scrubbing
         logging.getLogger(name).setLevel(logging.ERROR)
