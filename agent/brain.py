@@ -339,7 +339,7 @@ def _router(around: Surroundings, services: _Services, dispatcher: Dispatcher) -
         stores.conversations,
         around.model_of,
         dispatcher,
-        ToolCalls(stores.conversations, dispatcher, approvals, services.questions, delivery),
+        ToolCalls(stores.conversations, stores.facts, dispatcher, approvals, services.questions, delivery),
         delivery,
         services.compactor,
         services.facts,

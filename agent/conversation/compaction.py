@@ -158,7 +158,7 @@ class Compactor:
 
     async def _store(self, turn: Turn, talk: Conversation, made: Compaction, notice: str) -> None:
         await self.store(turn.session_id, turn.thread, made, notice)
-        talk.compaction = made
+        talk.compaction, talk.now = made, None
 
     async def store(self, session_id: str, thread: Thread, made: Compaction, notice: str, *, key: str = "") -> None:
         """Let models read this of a session from now on, and tell its thread, under `key` where it has one."""

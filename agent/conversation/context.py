@@ -10,7 +10,7 @@ from agent.conversation.prompt import as_read
 from agent.domain.datasets import DatasetRef
 from agent.domain.models import Preference
 from agent.ports import ModelMessage, Role
-from agent.stores import Compaction, Context
+from agent.stores import Compaction, Context, ThreadNow
 
 BYTES_A_TOKEN = 3  # fewer than any language has on average, so that an estimate is rather too large
 MESSAGE_TOKENS = 8  # of what stands around a message
@@ -22,7 +22,8 @@ TRANSCRIPT_RESULT_CHARS = 600
 class Conversation:
     """What a turn has before it; `history` grows while it is carried out.
 
-    A message that takes more than `longest_share` of the window is read as its beginning and its end.
+    A message that takes more than `longest_share` of the window is read as its beginning and its end. `now` is what was
+    so in the thread when the newest result was stored, for the step that follows at once.
     """
 
     history: list[ModelMessage]
@@ -30,6 +31,7 @@ class Conversation:
     compaction: Compaction
     preference: Preference = field(default_factory=Preference)
     longest_share: float = LONGEST_SHARE
+    now: ThreadNow | None = None
 
     @classmethod
     def of(cls, context: Context) -> "Conversation":

@@ -1,18 +1,18 @@
 """The present facts of a thread (runs, files, questions, rejections), read anew at each step and never stored."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from agent.conversation.context import Conversation
 from agent.domain.approvals import ApprovalState
-from agent.domain.datasets import DatasetRef
 from agent.domain.inbound import one_line
 from agent.domain.policy import may_read
 from agent.domain.runs import Run
 from agent.ports import Clock, RunNow
 from agent.stores import Refused, ThreadFacts, Turn
 
-MOST_FILES, MOST_RUNS, MOST_REFUSED = 30, 8, 3
+MOST_FILES = 30
 
 
 class Facts(NamedTuple):
@@ -30,9 +30,10 @@ class FactsInWords:
         self._store = store
         self._clock = clock
 
-    async def read(self, turn: Turn, files: Sequence[DatasetRef]) -> Facts:
+    async def read(self, turn: Turn, talk: Conversation) -> Facts:
         """The facts; what people chose as a name or gave as a reason stands in quotes."""
-        now = await self._store.now(turn.session_id, turn.thread, most_runs=MOST_RUNS, most_refused=MOST_REFUSED)
+        now, files = talk.now or await self._store.now(turn.session_id, turn.thread), talk.files
+        talk.now = None
         lines = [f"It is {self._clock.now():%A, %Y-%m-%d %H:%M} UTC."]
         if files:
             lines.append(f"Files in this thread, newest first: {_quoted(file.name for file in files[:MOST_FILES])}.")

@@ -6,6 +6,7 @@ ask again how something stands is no circle as long as the answer changes. What 
 each word of people the count begins anew: they may well ask for the same again.
 """
 
+import functools
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -131,6 +132,7 @@ def _named(steps: Sequence[_Step]) -> str:
     return ", ".join(f"`{step.name}`" for step in steps)
 
 
+@functools.lru_cache(256)  # each step asks for all calls of its turn
 def _canonical(arguments: str) -> str:
     """The same text for the same arguments."""
     try:

@@ -176,7 +176,7 @@ class TurnLoop:
         """What the model reads: the system's word, the conversation, and with its last message what is so now."""
         *before, last = read_by_model(talk, window=self._compactor.window(talk))
         if self._charged or _names_run((*before, last)):
-            facts = await self._facts.read(turn, talk.files)
+            facts = await self._facts.read(turn, talk)
             last = replace(last, facts=facts.words, runs=facts.runs)
         return [ModelMessage(Role.SYSTEM, SYSTEM), *before, last]
 

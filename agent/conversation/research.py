@@ -14,7 +14,7 @@ from pydantic import Field
 
 from agent.cards import counted, usd
 from agent.conversation.bills import Bills
-from agent.conversation.context import estimated_tokens
+from agent.conversation.context import Conversation, estimated_tokens
 from agent.conversation.facts import FactsInWords
 from agent.conversation.guards import TurnLimits, circles, note_on, reached
 from agent.conversation.prompt import RESEARCH
@@ -140,7 +140,7 @@ class Research:
         """
         context = await self._conversations.context(caller.session_id)
         turn = Turn(caller.turn_id, caller.session_id, 0, caller.thread, caller.person)
-        facts = await self._facts.read(turn, context.files)
+        facts = await self._facts.read(turn, Conversation.of(context))
         inquiry = _Inquiry(caller, turn, asked.question, facts.words, [ModelMessage(Role.USER, asked.question)])
         unused, at_work = list[ModelReply](), self._at_work.setdefault(turn.id, [])
         at_work.append(inquiry)

@@ -22,7 +22,7 @@ from agent.domain.ids import new_ulid
 from agent.domain.policy import Effect
 from agent.domain.session_events import TOOL_CARD_KEY
 from agent.ports import ModelMessage, Role, ToolCall
-from agent.stores import Conversations, Turn, TurnKind
+from agent.stores import Conversations, ThreadFacts, Turn, TurnKind
 from agent.tools.dispatch import UNKNOWN_OUTCOME, Dispatcher, NeedsApproval, failure_of
 from agent.tools.tool import Caller, Result
 
@@ -42,6 +42,7 @@ class ToolCalls:
     def __init__(
         self,
         conversations: Conversations,
+        facts: ThreadFacts,
         dispatcher: Dispatcher,
         approvals: ApprovalService,
         questions: QuestionService,
@@ -49,6 +50,7 @@ class ToolCalls:
     ) -> None:
         """It keeps no state between calls."""
         self._conversations = conversations
+        self._facts = facts
         self._dispatcher = dispatcher
         self._approvals = approvals
         self._questions = questions
@@ -111,7 +113,8 @@ class ToolCalls:
             said = ModelMessage(Role.TOOL, answer, call_id=call.id)
         async with storing:  # the note counts the results that are there
             said = replace(said, note=note_on([*since_request(talk.history), said], self._dispatcher.polls))
-            talk.history += await self._conversations.append(turn, [said])
+            said, talk.now = await self._facts.answered(turn, said)
+            talk.history.append(said)
         return False
 
     async def _carry_out(self, turn: Turn, call: ToolCall, caller: Caller, control: TurnControl) -> Result | str | None:

@@ -1,28 +1,27 @@
 """What a model is told of a thread at every step, read at once."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, exists, func, select
 
 from agent import wire
 from agent.domain.approvals import ApprovalState
 from agent.domain.inbound import Thread
 from agent.domain.questions import Question
+from agent.ports import ModelMessage
 from agent.storage.approvals import as_approval
+from agent.storage.conversations import add_message
 from agent.storage.database import Database
 from agent.storage.questions import OPEN_IN
 from agent.storage.run_rows import as_run
-from agent.storage.tables import approval, compaction, message, run, turn
-from agent.stores import Refused, ThreadNow, TurnState
+from agent.storage.tables import approval, compaction, message, run
+from agent.storage.tables import turn as turns
+from agent.stores import Refused, ThreadNow, Turn, TurnState
 
 # Built once: building a statement costs three times what carrying it out does.
-_RUNS = (
-    select(run)
-    .where(run.c.session_id == bindparam("session"))
-    .order_by(run.c.created_at.desc())
-    .limit(bindparam("most"))
-)
+_RUNS = select(run).where(run.c.session_id == bindparam("session")).order_by(run.c.created_at.desc()).limit(8)
 _PENDING = (
     select(approval)
     .where(approval.c.session_id == bindparam("session"), approval.c.state == ApprovalState.PENDING.value)
@@ -40,17 +39,39 @@ _REFUSED = (  # by the answers of the calls: an approval that was settled does n
     select(approval.c.tool, message.c.text)
     .select_from(message)
     .join(approval, (approval.c.turn_id == message.c.turn_id) & (approval.c.call_id == message.c.call_id))
-    .join(turn, turn.c.id == message.c.turn_id)
+    .join(turns, turns.c.id == message.c.turn_id)
     .where(message.c.session_id == bindparam("session"), message.c.id > func.coalesce(_FRESH_START, 0))
-    .where(message.c.text.startswith('{"approval": '), turn.c.state != TurnState.UNDONE)
+    .where(message.c.text.startswith('{"approval": '), turns.c.state != TurnState.UNDONE)
     .order_by(message.c.id.desc())
-    .limit(bindparam("most"))
+    .limit(3)
+)
+_IS_THERE = select(
+    exists(_RUNS).label("runs"),
+    exists(_PENDING).label("approvals"),
+    exists(OPEN_IN).label("questions"),
+    exists(_REFUSED).label("refused"),
 )
 
 
 def _as_refused(row: Row[Any]) -> Refused:
     answer = json.loads(row.text)
     return Refused(row.tool, ApprovalState(answer["approval"]), answer.get("by", ""), answer.get("reason", ""))
+
+
+def _now(connection: Connection, session_id: str, thread: Thread) -> ThreadNow:
+    """Mostly little is there, and to look for all costs one read."""
+    values = {"session": session_id, "thread": thread.key}
+    there = connection.execute(_IS_THERE, values).one()
+
+    def rows(query: Select[Any], *, where: bool) -> Sequence[Row[Any]]:
+        return connection.execute(query, values).all() if where else ()
+
+    return ThreadNow(
+        runs=tuple((as_run(row), wire.decode(Thread, row.thread)) for row in rows(_RUNS, where=there.runs)),
+        approvals=tuple(as_approval(row) for row in rows(_PENDING, where=there.approvals)),
+        questions=tuple(wire.decode(Question, row.asked) for row in rows(OPEN_IN, where=there.questions)),
+        refused=tuple(_as_refused(row) for row in reversed(rows(_REFUSED, where=there.refused))),
+    )
 
 
 class SqlThreadFacts:
@@ -60,19 +81,15 @@ class SqlThreadFacts:
         """`database` is started by the composition root."""
         self._database = database
 
-    async def now(self, session_id: str, thread: Thread, *, most_runs: int, most_refused: int) -> ThreadNow:
+    async def now(self, session_id: str, thread: Thread) -> ThreadNow:
         """The newest runs of a session with the thread of their card, what waits for people, and what they refused."""
+        return await self._database.read(lambda connection: _now(connection, session_id, thread))
 
-        def read(connection: Connection) -> ThreadNow:
-            runs = connection.execute(_RUNS, {"session": session_id, "most": most_runs}).all()
-            pending = connection.execute(_PENDING, {"session": session_id}).all()
-            refused = connection.execute(_REFUSED, {"session": session_id, "most": most_refused}).all()
-            asked = connection.execute(OPEN_IN, {"thread": thread.key}).all()
-            return ThreadNow(
-                runs=tuple((as_run(row), wire.decode(Thread, row.thread)) for row in runs),
-                approvals=tuple(as_approval(row) for row in pending),
-                questions=tuple(wire.decode(Question, row.asked) for row in asked),
-                refused=tuple(_as_refused(row) for row in reversed(refused)),
-            )
+    async def answered(self, turn: Turn, said: ModelMessage) -> tuple[ModelMessage, ThreadNow]:
+        """Add a tool's result to a running turn; the same with its id, and what is so then, in one transaction."""
 
-        return await self._database.read(read)
+        def store(connection: Connection) -> tuple[ModelMessage, ThreadNow]:
+            stored = add_message(connection, turn, said)
+            return stored, _now(connection, turn.session_id, turn.thread)
+
+        return await self._database.write(store)

@@ -12,7 +12,7 @@ from agent.domain.inbound import Person, Thread
 from agent.domain.questions import Question
 from agent.domain.runs import Run
 from agent.ports import ModelMessage, ToolCall
-from agent.stores.conversations import InboxItem
+from agent.stores.conversations import InboxItem, Turn
 
 
 class Approvals(Protocol):
@@ -147,7 +147,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class ThreadNow:
-    """What runs, waits and was refused in a thread; `runs` are the newest first, each with the thread of its card."""
+    """What runs, waits and was refused in a thread; `runs` are the newest 8 first, each with the thread of its card."""
 
     runs: Sequence[tuple[Run, Thread]] = ()
     approvals: Sequence[Approval] = ()
@@ -158,8 +158,12 @@ class ThreadNow:
 class ThreadFacts(Protocol):
     """What is so in a thread, in one read."""
 
-    async def now(self, session_id: str, thread: Thread, *, most_runs: int, most_refused: int) -> ThreadNow:
+    async def now(self, session_id: str, thread: Thread) -> ThreadNow:
         """The newest runs of a session, its pending approvals, and the open questions of a thread, the oldest first.
 
-        Also what was refused last in the session, the oldest first; not before a fresh start, nor in an undone turn.
+        Also the 3 that were refused last in the session, the oldest first; not before a fresh start, nor in a turn
+        that was undone.
         """
+
+    async def answered(self, turn: Turn, said: ModelMessage) -> tuple[ModelMessage, ThreadNow]:
+        """Add a tool's result to a running turn; the same with its id, and what is so then, in one transaction."""

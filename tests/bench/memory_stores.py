@@ -173,9 +173,16 @@ class MemoryRuns:
 class MemoryFacts:
     """Nothing is so."""
 
-    async def now(self, session_id: str, thread: Thread, *, most_runs: int, most_refused: int) -> ThreadNow:
+    def __init__(self, conversations: "MemoryConversations") -> None:
+        self._conversations = conversations
+
+    async def now(self, session_id: str, thread: Thread) -> ThreadNow:
         """Nothing runs, waits or was refused."""
         return ThreadNow()
+
+    async def answered(self, turn: Turn, said: ModelMessage) -> tuple[ModelMessage, ThreadNow]:
+        """One more message."""
+        return (await self._conversations.append(turn, [said]))[0], ThreadNow()
 
 
 class MemoryApprovals:
@@ -197,9 +204,10 @@ class MemoryQuestions:
 def memory_stores() -> Stores:
     """All of them over one set of posts."""
     posts: dict[str, Post] = {}
+    conversations = MemoryConversations(posts)
     return Stores(
         inbox=cast(Inbox, MemoryInbox()),
-        conversations=cast(Conversations, MemoryConversations(posts)),
+        conversations=cast(Conversations, conversations),
         sessions=cast(Sessions, None),  # nobody gives a command
         approvals=cast(Approvals, MemoryApprovals()),
         questions=cast(Questions, MemoryQuestions()),
@@ -207,7 +215,7 @@ def memory_stores() -> Stores:
         outbox=cast(Outbox, MemoryOutbox(posts)),
         usage=cast(ModelUsage, MemoryUsage()),
         budgets=cast(Budgets, MemoryBudgets()),
-        facts=MemoryFacts(),
+        facts=MemoryFacts(conversations),
         allowances=cast(Allowances, None),  # nothing is approved
         audit=cast(AuditLog, None),
     )
