@@ -113,7 +113,8 @@ class ToolCalls:
             said = ModelMessage(Role.TOOL, answer, call_id=call.id)
         async with storing:  # the note counts the results that are there
             said = replace(said, note=note_on([*since_request(talk.history), said], self._dispatcher.polls))
-            said, talk.now = await self._facts.answered(turn, said)
+            reads = self._dispatcher.effect(call.name) is Effect.READ
+            said, talk.now = await self._facts.answered(turn, said, read_only=reads)
             talk.history.append(said)
         return False
 

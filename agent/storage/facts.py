@@ -85,11 +85,14 @@ class SqlThreadFacts:
         """The newest runs of a session with the thread of their card, what waits for people, and what they refused."""
         return await self._database.read(lambda connection: _now(connection, session_id, thread))
 
-    async def answered(self, turn: Turn, said: ModelMessage) -> tuple[ModelMessage, ThreadNow]:
-        """Add a tool's result to a running turn; the same with its id, and what is so then, in one transaction."""
+    async def answered(self, turn: Turn, said: ModelMessage, *, read_only: bool) -> tuple[ModelMessage, ThreadNow]:
+        """Add a tool's result to a running turn; the same with its id, and what is so then, in one transaction.
+
+        One that is `read_only` need not outlive a loss of power: its call is made anew.
+        """
 
         def store(connection: Connection) -> tuple[ModelMessage, ThreadNow]:
             stored = add_message(connection, turn, said)
             return stored, _now(connection, turn.session_id, turn.thread)
 
-        return await self._database.write(store)
+        return await self._database.write(store, flushed=not read_only)

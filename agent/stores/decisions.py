@@ -165,5 +165,8 @@ class ThreadFacts(Protocol):
         that was undone.
         """
 
-    async def answered(self, turn: Turn, said: ModelMessage) -> tuple[ModelMessage, ThreadNow]:
-        """Add a tool's result to a running turn; the same with its id, and what is so then, in one transaction."""
+    async def answered(self, turn: Turn, said: ModelMessage, *, read_only: bool) -> tuple[ModelMessage, ThreadNow]:
+        """Add a tool's result to a running turn; the same with its id, and what is so then, in one transaction.
+
+        One that is `read_only` need not outlive a loss of power: its call is made anew.
+        """

@@ -331,7 +331,7 @@ async def test_a_tool_call_of_unknown_outcome_is_told_and_not_repeated(harness: 
     harness.model = ScriptedModel(ModelReply("", (call,), "m"), ModelReply("I looked: nothing runs.", (), "m"))
     async with harness.open() as brain:
 
-        async def dies_after_the_call(*_: object) -> None:
+        async def dies_after_the_call(*_: object, **__: object) -> None:
             raise asyncio.CancelledError
 
         brain.stores.facts.answered = dies_after_the_call  # type: ignore[method-assign]

@@ -180,7 +180,7 @@ class MemoryFacts:
         """Nothing runs, waits or was refused."""
         return ThreadNow()
 
-    async def answered(self, turn: Turn, said: ModelMessage) -> tuple[ModelMessage, ThreadNow]:
+    async def answered(self, turn: Turn, said: ModelMessage, *, read_only: bool) -> tuple[ModelMessage, ThreadNow]:
         """One more message."""
         return (await self._conversations.append(turn, [said]))[0], ThreadNow()
 
