@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from html import escape
 
-from agent.domain.approvals import ApprovalState
+from agent.domain.approvals import INSTEAD, ApprovalState
 from agent.domain.content import Card, Fact, Table
 from agent.domain.datasets import ColumnReport, DataReport, TargetReport
 from agent.domain.orders import HostInfo, Limits
@@ -263,9 +263,13 @@ def sandbox_words(tier: str) -> str:
 
 def decided_card(card: Card, state: ApprovalState, *, by: str, at: datetime, reason: str = "") -> Card:
     """An approval card after its decision: no buttons, who decided, and why it was rejected."""
+    replaced = reason.endswith(INSTEAD)
     words = {
         ApprovalState.APPROVED: ("good", f"Approved by {by}"),
-        ApprovalState.REJECTED: ("bad", f"Rejected by {by}{f': {reason}' if reason else ''}"),
+        ApprovalState.REJECTED: (
+            "neutral" if replaced else "bad",
+            f"{'Replaced' if replaced else 'Rejected'} by {by}{f': {reason}' if reason else ''}",
+        ),
         ApprovalState.EXPIRED: ("warn", "Expired: nobody decided in time, nothing was done"),
     }
     tone, text = words.get(state, ("neutral", state.value))

@@ -15,7 +15,7 @@ from agent.conversation.approval_words import why_not
 from agent.conversation.deciders import Deciders
 from agent.conversation.settling import Settling
 from agent.delivery.outbox import OutboxDelivery
-from agent.domain.approvals import SHOWN_DIGEST_CHARS, Allowance, Approval, ApprovalState, sealed
+from agent.domain.approvals import INSTEAD, SHOWN_DIGEST_CHARS, Allowance, Approval, ApprovalState, sealed
 from agent.domain.content import Content
 from agent.domain.errors import BadRequest, Conflict, OverBudget, TransientError
 from agent.domain.ids import new_approval_id
@@ -32,7 +32,6 @@ from agent.tools.members import Members
 
 AWAY = "The server that has `{}` is not connected now. Approve it once it is back, or reject it."
 REASON_CHARS = 500
-REPLACED = "`{}` asks instead"
 REMINDED_AT = 0.2  # of its time is left
 
 
@@ -113,7 +112,7 @@ class ApprovalService:
             by=turn.person.key,
             name=turn.person.shown,
             at=self._clock.now(),
-            reason=REPLACED.format(new.id),
+            reason=f"`{new.id}`{INSTEAD}",
         )
         if decided is not None:
             await self._settling.end(decided, await self._conversations.turn(decided.turn_id))

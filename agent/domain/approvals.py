@@ -15,6 +15,7 @@ from agent.domain.value import Value
 SHOWN_DIGEST_CHARS = 16
 MOST_SHOWN_CHARS = 60  # of a value that was changed
 CARD_KEY = "approval:{}"  # of the card of a question, by its id
+INSTEAD = " asks instead"  # ends the reason of a question whose place a newer one takes, behind its id
 AGAIN_KEY = "again:{}"  # of a card that asks about open questions once more, by the message that it answers
 
 

@@ -40,7 +40,7 @@ async def test_a_plan_that_is_changed_in_words_replaces_the_one_that_waits(harne
         await brain.router.accept(said("make it 50 rounds"))
         await harness.until(lambda: [is_open(card) for card in plans(harness)] == [False, True])
         first, second = plans(harness)
-        assert first.footer.startswith("Rejected by alice: `")
+        assert first.footer.startswith("Replaced by alice: `")
         assert second.footer.partition(" ")[0] in first.footer
         await settled(harness, brain)
         await brain.router.accept(said("yes"))
