@@ -82,19 +82,17 @@ class ConsoleAdapter:
     async def say(self, line: str) -> None:
         """What the person types. Raises `BadData` for a file that is not there."""
         words, paths = _without_files(line)
-        named = [path for path in _named_in(words) if path not in paths and self._is_new(path)]
+        there = {word: path for word, path in _named_in(words).items() if _is_there(path)}
+        self._had.update(map(_state_of, paths))
+        new = {state: path for path in there.values() if (state := _state_of(path)) not in self._had}
+        self._had.update(new)
+        named = list(new.values())
         files = tuple(map(_attachment, [*paths, *named]))
-        self._had.update(map(_state_of, [*paths, *named]))
         if named:
             await self._screen.show(Text(harmless(f"Attached {', '.join(map(str, named))}."), style="dim"))
+        for word, path in sorted(there.items(), key=lambda one: -len(one[0])):
+            words = words.replace(word, path.name)  # what is attached is known by its name; a path would be a host's
         await self._act(Said(text=words, attachments=files))
-
-    def _is_new(self, path: Path) -> bool:
-        """Whether it is there and was not attached as it is."""
-        try:
-            return path.is_file() and _state_of(path) not in self._had
-        except (OSError, ValueError):  # a name that is too long, or no name
-            return False
 
     async def interrupt(self) -> None:
         """End the answer that is being given, as its button does on other platforms."""
@@ -227,11 +225,17 @@ def _without_files(line: str) -> tuple[str, list[Path]]:
     return _ATTACHED.sub("", line).strip(), paths
 
 
-def _named_in(words: str) -> list[Path]:
-    """What reads like the path of a data file or of a program."""
+def _named_in(words: str) -> dict[str, Path]:
+    """What reads like the path of a data file or of a program, by the words for it."""
     said = ("".join(one).rstrip(".:!?)").lstrip("(") for one in _NAMED.findall(words))
-    paths = (_path(word) for word in said if Path(word).suffix.lower() in _ATTACHABLE and "://" not in word)
-    return list(dict.fromkeys(paths))
+    return {word: _path(word) for word in said if Path(word).suffix.lower() in _ATTACHABLE and "://" not in word}
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or no name
+        return False
 
 
 def _path(text: str) -> Path:

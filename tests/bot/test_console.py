@@ -88,10 +88,14 @@ async def test_a_file_that_is_named_and_lies_there_is_attached_once(
         await adapter.say(line)
     Path("churn.csv").write_text("a,b\n1,2\n3,4\n")
     await adapter.say("look at churn.csv again, and at @churn.csv")
+    Path("more").mkdir()
+    Path("more/left.csv").write_text("a,b\n1,2\n")
+    await adapter.say(f"train on {tmp_path}/more/left.csv, not on more/left.csv or {tmp_path}/gone.csv")
     task.cancel()
-    assert [[file.name for file in said.attachments] for said in came] == [*lines.values(), ["churn.csv"]]
-    assert [said.text for said in came][:-1] == list(lines)
-    assert printed.getvalue().splitlines() == ["Attached churn.csv.", "Attached train.py, new data.csv."]
+    assert [[file.name for file in said.attachments] for said in came] == [*lines.values(), ["churn.csv"], ["left.csv"]]
+    assert [said.text for said in came][:-2] == list(lines)
+    assert came[-1].text == f"train on left.csv, not on left.csv or {tmp_path}/gone.csv"
+    assert printed.getvalue().splitlines()[:2] == ["Attached churn.csv.", "Attached train.py, new data.csv."]
 
 
 async def test_a_plan_that_was_changed_is_shown_whole_and_a_decision_in_a_line(tmp_path: Path) -> None:
