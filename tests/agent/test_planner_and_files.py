@@ -15,6 +15,7 @@ from tests.agent.planner_talk import (
     REPORT,
     TEXTS,
     after_a_look,
+    after_a_run,
     answered,
     called,
     planned,
@@ -193,6 +194,24 @@ def test_what_is_said_of_a_language_model_is_read(words: str, settings: dict[str
 def test_a_text_in_quotation_marks_is_answered_for() -> None:
     assert text_in("predict “Once upon a *time*”") == "Once upon a *time*"
     assert text_in("predict on this") is None
+    assert text_in("isn't 'it's late again' what it says?") == "it's late again"
+    assert text_in("classify this review: it came late") == "it came late"
+    assert text_in("ok next try: rounds 1500, max_depth 6") is None
+    assert text_in("predict 'churned'") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("what would it say to 'the team was helpful'?", "the team was helpful"),
+        ('what would it say to "the team was helpful"?', "the team was helpful"),
+        ("classify this: awful late delivery", "awful late delivery"),
+        ("what does the model think of “great app”?", "great app"),
+    ],
+)
+async def test_a_text_that_is_quoted_is_for_a_model_that_reads_texts(words: str, text: str) -> None:
+    (call,) = (await after_a_run(words, TEXTS, task="text_classification", target="library")).calls
+    assert (call.name, json.loads(call.arguments)["text"]) == ("predict", text)
 
 
 async def test_what_stands_in_a_text_for_a_model_is_no_request() -> None:

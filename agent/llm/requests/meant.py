@@ -29,6 +29,12 @@ from agent.ports import ModelMessage
 from agent.tools.targets import left_out, names_a_target, other_target, put_back, quoted_target, values_in
 
 SERIES = "time_series_forecasting"
+_OF_A_TEXT = (
+    None,
+    "inspect_dataset",
+    "evaluate_model",
+    "run_results",
+)  # as what the request for its answer is read, too
 _LOOKS = frozenset({"list_queue", "run_status", "run_metrics"})
 _TO_TRAIN = re.compile(
     r"(?!\bpredict)\b\w*(?:train|build|fit|learn|lern|model|modèl|classif|klassif|clasif|forecast|prognos|entra[iî]n"
@@ -153,9 +159,15 @@ def _asks_the_model(intent: str | None, asked: Request, messages: Sequence[Model
         return True
     if intent in (None, "inspect_dataset") and _shows_images(asked, messages):
         return True
-    if changed_row(asked, messages):
+    if changed_row(asked, messages) or (intent in _OF_A_TEXT and _gives_a_text(asked, messages)):
         return True
     return intent in (None, "train", "again", "inspect_dataset") and _describes_a_row(asked, messages)
+
+
+def _gives_a_text(asked: Request, messages: Sequence[ModelMessage]) -> bool:
+    """Whether a text is quoted in a thread whose newest model reads texts: “classify this: it came late”."""
+    task = TASKS.get(newest_task(messages))
+    return bool(task and task.needs_text and not asked.files and text_in(asked.words))
 
 
 def changed_row(asked: Request, messages: Sequence[ModelMessage]) -> dict[str, str]:

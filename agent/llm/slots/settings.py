@@ -15,7 +15,12 @@ WRITING = re.compile(
     r"|logs?|r-)\b)",
     re.IGNORECASE,
 )
-_ONE_TEXT = re.compile(r"[“\"](.+)[”\"]", re.DOTALL)
+_ONE_TEXT = re.compile(
+    r"[“\"](.+)[”\"]|(?<!\w)['‘](\S+\s.+)['’](?!\w)"  # names stand in single ones, too, and have one word
+    r"|^(?:\w+ ){0,2}(?:predict|classify|score|label|check) (?:(?:it|this|that|these|the|one|on|with|for"
+    r"|following|text|sentence|review|message|comment)\b ?){1,4}:\s*(\w+\s.+)",
+    re.DOTALL | re.IGNORECASE,
+)
 _BALANCED = re.compile(
     r"\bclass[ -]weights?\b|\b(?:up|over)-?weight\w*|\bequally important\b|\bas important as the\b"
     r"|\bweigh(?:t|ts)?\b[^.;,]{0,30}\b(?:up|balanced)\b|\(balanced\)|\bbalance (?:them|it|the rare)\b"
@@ -167,7 +172,7 @@ def text_column_in(asked: str, names: Sequence[str]) -> str | None:
 def text_in(asked: str) -> str | None:
     """A text in quotation marks that a model is to answer for."""
     found = _ONE_TEXT.search(asked)
-    return found.group(1).strip() or None if found else None
+    return next(filter(None, found.groups()), "").strip() or None if found else None
 
 
 def clusters_in(asked: str) -> dict[str, Any]:
