@@ -115,8 +115,8 @@ def _round_in(steps: Sequence[_Step], polls: Collection[str], rounds: int, *, lo
 
 
 def _waits(steps: Sequence[_Step], polls: Collection[str]) -> bool:
-    """Whether these calls look at something that goes on or waits, and may well be as it was."""
-    return all(step.name in polls for step in steps) and any(_state_in(step.result) in GOING_ON for step in steps)
+    """Whether these calls look at something that may change by itself; what names a `state` that has ended does not."""
+    return all(step.name in polls and _state_in(step.result) in {"", *GOING_ON} for step in steps)
 
 
 def _state_in(result: str) -> str:

@@ -103,7 +103,7 @@ class Tool:
     unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
     What is not `offered` is for commands, not for models. `quotes` says that an answer may hold what neither the person
     nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does. `polls` says that it looks
-    at what goes on: while a result names a `state` that can change, the same call counts as a circle much later.
+    at what goes on: unless a result names a `state` that has ended, the same call counts as a circle much later.
 
     A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
     person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.

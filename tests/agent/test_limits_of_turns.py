@@ -214,7 +214,9 @@ def test_a_tool_that_breaks_again_and_again_is_a_circle() -> None:
     assert note_on(turn_of(*broken), POLLS)
 
 
-@pytest.mark.parametrize("look", [[LIVE], [("list_queue", '{"state": "queued"}')], [LIVE, ("run_logs", "{}")]])
+@pytest.mark.parametrize(
+    "look", [[LIVE], [("list_queue", '{"state": "queued"}')], [LIVE, ("run_logs", "{}")], [("run_logs", "{}")]]
+)
 def test_looking_at_what_waits_is_noted_gently_and_ends_much_later(look: list[tuple[str, str]]) -> None:
     assert not note_on(turn_of(*look * 5), POLLS)
     note = note_on(turn_of(*look * 6), POLLS)
@@ -227,4 +229,5 @@ def test_looking_at_what_waits_is_noted_gently_and_ends_much_later(look: list[tu
 
 async def test_tools_that_look_at_what_goes_on_declare_it(harness: Harness) -> None:
     async with harness.open() as brain:
-        assert brain.dispatcher.polls == {"run_status", "run_logs", "run_metrics", "list_queue"}
+        looks = {"run_status", "run_logs", "run_metrics", "list_queue", "list_runs", "list_hosts"}
+        assert brain.dispatcher.polls == looks

@@ -65,7 +65,7 @@ class Looking:
         """Their declarations."""
         read = Effect.READ
         return (
-            Tool("list_runs", "The runs of this thread.", NoArguments, read, run=self.list_runs),
+            Tool("list_runs", "The runs of this thread.", NoArguments, read, run=self.list_runs, polls=True),
             Tool(
                 "run_status",
                 "State, step, time left and result of a run.",
@@ -88,6 +88,7 @@ class Looking:
                 NoArguments,
                 read,
                 run=self.hosts,
+                polls=True,
             ),
         )
 
