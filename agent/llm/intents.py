@@ -14,6 +14,14 @@ from agent.llm.places import ACT, Place, Reading, in_place
 from agent.llm.slots.actions import ACTS, ASKED, ENDS, GENTLY, NOT_DONE, RUN, for_now, meant, wish_in
 from agent.llm.slots.changes import changes_in
 from agent.llm.slots.charts import CARD
+from agent.llm.slots.moments import (
+    begins_with_a_moment,
+    from_the_start,
+    names_a_moment,
+    names_a_number,
+    names_a_span,
+    takes_back,
+)
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wanted import ABLE, is_begun, is_to_somebody, is_wished
 from agent.llm.things import is_of_another_thing
@@ -170,7 +178,7 @@ _NO_WISH = re.compile(
     r"|\b(?<!end )(?<!lift )(?<!undo )(?:the|a|an|no|its|every|each)\s+(?:stop|kill|pause|retry|restart)\b"
     r"|\b(?:but|except|apart from|other than|besides)\s+(?:for\s+)?(?:r-|the|it\b|that|this|my|mine|gpu)"
     r"|\b(?:stop|kill|pause|resume|retry|restart)\s+(?:the\s+)?"
-    r"(?:hosts?|workers?|servers?|bot|queue|gpus?|machines?|(?:gpu|node|host)-?\d)",
+    r"(?:hosts?|workers?|servers?|bot|queue|gpus?|machines?|(?:gpu|node|host)-?\d|clock|cards?|posting|updates)",
     re.IGNORECASE,
 )
 _POLITE = re.compile(
@@ -180,6 +188,11 @@ _POLITE = re.compile(
 )
 
 
+_ELSEWHERE = re.compile(
+    r"\b(?:another|a different|the other|some other) (?:host|machine|gpu|node|server|box)\b|\bon (?:gpu|host) \d",
+    re.IGNORECASE,
+)
+_NAMES = re.compile(r"\br-[0-9a-z]{6}\b|\b[a-z][\w.]*-\d+\b", re.IGNORECASE)
 _HOW = re.compile(
     r"\W*(?:how (?:do|does|can|would|to)|wie (?:kann|setzt|macht)|comment|cómo)\b|怎么|如何", re.IGNORECASE
 )
@@ -234,6 +247,34 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     """
     if not re.search(r"\w", asked):
         return Decision("inspect_dataset" if place.with_file else None)
+    decision = _decided(asked, place)
+    return _at_once(decision, in_figures(asked, keep=place.columns)) if decision.intent in _VERBS else decision
+
+
+def _at_once(decision: Decision, asked: str) -> Decision:
+    """An act on a run, unless it is wished for another moment, in part, or with what nothing here reads."""
+    act = str(decision.intent)
+    wish = wish_in(for_now(asked) if act == "pause_run" else asked)
+    said = wish if _ANY_VERB & set(concepts(masked(wish))) else asked  # a reason may stand first
+    clauses = [clause for clause in _CLAUSES.split(said) if re.search(r"\w", clause)]
+    spoken = {clause: set(concepts(masked(clause))) for clause in clauses}
+    asking = [clause for clause in clauses if _VERBS[act] & spoken[clause]]
+    asking = asking or [one for one in clauses if _ANY_VERB & spoken[one] and not _DEADLINE.search(one)] or clauses
+    others = [clause for clause in clauses if clause not in asking]
+    if takes_back(asked) or any(_plans(one) for one in others if not _DEADLINE.search(one)):
+        return Decision("unclear")
+    again = act in {"resume_run", "retry_run"}  # for which hours are a setting of a new run
+    moment = any(names_a_moment(clause) or (not again and names_a_span(clause)) for clause in asking)
+    if act != "set_priority" and (moment or any(map(begins_with_a_moment, others))):
+        return Decision("later")
+    if again and from_the_start(wish):
+        return Decision("clone_run")
+    unread = _ELSEWHERE.search(wish) or names_a_number(_NAMES.sub(" ", wish))
+    return Decision("unclear") if again and unread else decision
+
+
+def _decided(asked: str, place: Place) -> Decision:
+    """What a request is about, before the moment of an act is looked at."""
     asked = in_figures(asked, keep=place.columns)
     found = in_place(readings(masked(asked, place.columns)), place, asked)
     best = found[0]
@@ -341,8 +382,19 @@ def _act_at_the_end(asked: str) -> str | None:
     if (rather := _RATHER.match(asked)) and _act_in(rather["wish"]):
         return rather["wish"]
     *told, last = re.split(r"[.!;]\s+|,\s+(?=(?:so|please|then)\b)", asked.strip().rstrip(".!"))
-    plainly = told and _NOT_TOLD.isdisjoint(concepts(masked(" ".join(told)))) and "?" not in asked
+    plainly = (
+        told
+        and not _plans(" ".join(told))
+        and _NOT_TOLD.isdisjoint(concepts(masked(" ".join(told))))
+        and "?" not in asked
+    )
     return last if plainly and _act_in(last) in ACT else None
+
+
+def _plans(told: str) -> bool:
+    """Whether what stands before an act is a wish of its own, such as for a training."""
+    best = readings(masked(told))[0]
+    return best.intent in PLANNED | {"predict"} and best.chance >= SURER and is_wished(told)
 
 
 def _acting(best: Reading, asked: str, found: list[Reading], place: Place) -> Decision:

@@ -207,6 +207,9 @@ async def test_a_value_that_a_model_does_not_read_is_said_to_be_none_of_its() ->
         ("stop it and then give me the model", "give me the model"),
         ("halt an und zeig mir den loss", "zeig mir den loss"),
         ("pause it, we need the card and the host", ""),
+        ("pause it and lower its priority", "lower its priority"),
+        ("make it low priority, then pause it", "pause it"),
+        ("pause it and resume later", ""),
         ("接着跑吧", ""),
     ],
 )

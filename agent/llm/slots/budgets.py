@@ -41,6 +41,17 @@ _SCOPES = (  # whose budget, by what people call it; the first that fits
         r"|todos juntos|entre todos)\b|总预算|全部|加起来|一共|整个团队",
     ),
 )
+_OTHER_SPAN = re.compile(  # a budget holds for each month, from now on
+    r"\b(?:an?|per|each|every|pro|im|par|cada|al)\s+(?:year|quarter|week|day|hour|jahr|quartal|woche|tag|an|année"
+    r"|semaine|jour|trimestre|año|semana|d[íi]a)\b|/\s?(?:year|week|day)\b|每[年周天季]"
+    r"|\b(?:from|starting|as of|beginning|ab|à partir de|dès|desde) (?:next|tomorrow|january|february|march|april|may"
+    r"|june|july|august|september|october|november|december|nächste\w*|morgen|demain|mañana|\w+ (?:on|onwards?))\b"
+    r"|\b(?:until|till|bis|jusqu\w*|hasta)\b",
+    re.IGNORECASE,
+)
+_A_MONTH = (
+    "A budget holds for each month, from now on: say it for a month, such as `budget channel usd=50 gpu_hours=100`."
+)
 _ASKS_AGAIN = re.compile(
     r"\b(?:ask(?:ing)?|check(?:ing)? with) me (?:\w+ ){0,2}(?:before|again|first|about|each|every)\b|\basked again\b"
     r"|\basked (?:\w+ )?before\b|\b(?:approve|ok) (?:every|each)\b|\bmy ok for every\b|\bunasked\b.*\bany ?more\b"
@@ -73,6 +84,8 @@ def budget_arguments(words: str) -> dict[str, Any]:
         amounts = {"usd": "none"}
     if scope is None or not amounts:
         raise BadRequest(_SET)
+    if _OTHER_SPAN.search(words):
+        raise BadRequest(_A_MONTH)
     return {"scope": scope, **amounts}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from agent.domain.errors import BadRequest
 from agent.llm.features import concepts, masked
+from agent.llm.slots.moments import names_a_moment
 
 _MODEL = re.compile(
     r"\b((?:(?:claude|gpt|gemini|mistral|llama|qwen|deepseek|grok|sonnet|opus|haiku|kimi|glm)[\w.:/-]*)"
@@ -61,6 +62,13 @@ _ADDRESS = re.compile(
     re.IGNORECASE,
 )
 _NO_WISH = frozenset({"not", "nope", "if", "later", "said", "maybe", "who", "why", "how", "what", "did"})
+_ONCE = re.compile(
+    r"\b(?:for )?(?:this|the next|that|one) (?:question|answer|message|reply|time|turn)\b|\bjust this once\b"
+    r"|\bnur (?:diesmal|für diese)\b|\bjuste (?:cette fois|pour cette)\b|\bsolo (?:esta vez|por esta)\b"
+    r"|只这一?次|就这一?次",
+    re.IGNORECASE,
+)
+_FROM_NOW = "A choice holds in this thread from now on, until another one is made. Say `model <name>` or `effort high`."
 _PREFER = "Say `model <name>` or `effort high`; `models` shows which language models there are."
 
 
@@ -70,6 +78,8 @@ def preference_arguments(words: str) -> dict[str, Any]:
     effort = next((level for level, pattern in _EFFORTS if re.search(pattern, words, re.IGNORECASE)), None)
     if spoken_of(words):
         raise BadRequest(_PREFER)
+    if _ONCE.search(words) or names_a_moment(words):
+        raise BadRequest(_FROM_NOW)
     if _USUAL.search(words):
         return {"effort" if about_effort else "model": "usual"}
     found = {"effort": effort} if about_effort and effort else {}
