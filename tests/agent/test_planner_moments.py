@@ -1,5 +1,7 @@
 """The offline planner: an act is done at once or not at all, so nothing that names another moment or part is done."""
 
+import json
+
 import pytest
 
 from agent.domain.errors import BadRequest
@@ -8,6 +10,8 @@ from agent.llm.intents import decide
 from agent.llm.places import Place
 from agent.llm.slots.budgets import budget_arguments
 from agent.llm.slots.conversations import preference_arguments
+from agent.llm.slots.unread import unread
+from tests.agent.planner_talk import after_a_look
 
 AT_ONCE = {"pause_run", "resume_run", "retry_run", "stop_run", "kill_run", "set_priority"}
 
@@ -63,3 +67,30 @@ def test_a_budget_of_another_span_is_no_budget_of_a_month(words: str) -> None:
 def test_a_choice_of_a_model_for_another_moment_is_not_made(words: str) -> None:
     with pytest.raises(BadRequest, match="from now on"):
         preference_arguments(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "missed"),
+    [
+        ("predict churned on the first 1000 rows only", "on the first 1000 rows"),
+        ("predict churned but weight the yes class 3 times", "weight the yes class 3 times"),
+        ("predict churned, optimise for recall", "optimise for recall"),
+        ("predict churned with an ensemble of three models", "ensemble"),
+        ("predict churned, name it baseline", "name it baseline"),
+        ("predict churned and keep it private", "keep it private"),
+    ],
+)
+def test_what_no_plan_holds_is_asked_about(words: str, missed: str) -> None:
+    assert missed in unread("start_training", {"file": "churn.csv", "target": "churned"}, words, ("churned",))
+
+
+def test_stopping_later_is_no_plan_of_fewer_epochs() -> None:
+    assert decided("stop after epoch 3", RunState.RUNNING) == "later"
+
+
+async def test_texts_alone_teach_a_model_to_write() -> None:
+    columns = [{"name": "file", "kind": "category"}, {"name": "text", "kind": "text"}]
+    report = {"text": "", "dataset": {"name": "corpus.txt"}, "columns": columns, "text_column": "text"}
+    suggested = {"suggested_task": "text_generation", "suggested_target": "text"}
+    (plan,) = (await after_a_look("train on this text", report | suggested)).calls
+    assert json.loads(plan.arguments)["task"] == "text_generation"

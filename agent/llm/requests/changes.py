@@ -41,7 +41,10 @@ def multiplied(asked: str, known: Mapping[str, Any]) -> dict[str, float | int]:
         key = setting_called(said)
         was = known.get(key)
         if not isinstance(was, int | float):
-            raise BadRequest(f"I do not know the {said} that it had, so say the number itself, such as “{said} 0.01”.")
+            such = 0.01 if "rate" in said else 64
+            raise BadRequest(
+                f"I do not know the {said} that it had, so say the number itself, such as “{said} {such}”."
+            )
         value = round(was * factor, 12)
         found[key] = round(value) if isinstance(was, int) else value
     return found

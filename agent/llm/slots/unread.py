@@ -69,7 +69,14 @@ _PREPARED = re.compile(
     r"|blanks?)\b"
     r"|\b(?:only|just) (?:the )?(?:rows|data|lines|samples|customers) (?:from|of|where|with|since|before|after)\b"
     r"|\brows (?:where|from|since|before|after)\b|\b(?:dedup\w*|de-duplicate|one-hot|standardi[sz]e|pca)\b"
-    r"|\b(?:log|box-cox)[ -]transform\w*"
+    r"|\b(?:log|box-cox)[ -]transform\w*|\bthe log(?:arithm)? of\b|\b(?:predict|forecast) (?:the )?log of\b"
+    r"|\b(?:on|from|use|using|take|only) (?:just |only )?(?:the )?(?:first|last|top|newest|oldest) [\d.,]+ ?k?"
+    r" (?:rows|lines|samples|examples|records)\b"
+    r"|\bweigh\w* (?:the )?\w+(?: class)? (?:by )?[\d.]+ ?(?:times|x|-?fold)|\bensembles?\b|\bstacking\b"
+    r"|\b(?:optimi[sz]|maximi[sz]|tun)\w* (?:it )?(?:for )?(?:recall|precision|f1|auc|accuracy|rmse|mae|speed)\b"
+    r"|\b(?:name|call|tag) (?:it|this|the run|the model) (?!a\b|off\b|quits\b|done\b|with\b|in\b|by\b|from\b|on\b)\w+"
+    r"|\bwithout (?:starting|beginning|training) (?:over|from scratch|anew|again)\b"
+    r"|\bevery (?:night|morning|evening|hour|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|\bkeep (?:it|this) private\b"
     r"|\b(?:xgboost|catboost|random forests?|svms?|logistic regression|naive bayes|knn|prophet|s?arimax?|lstm|gru)\b",
     re.IGNORECASE,
 )
@@ -92,7 +99,9 @@ _SOON = re.compile(r"\b(?:prio(?:rity|rität)?|priorité|prioridad)\b|优先级?
 _REACHED = re.compile(r"\b(?:internet|outbound|(?:hf|model|hugging ?face) hub)\b|联网|上网|外网", re.IGNORECASE)
 _LATER = re.compile(
     r"\b(?:tonight|tomorrow|over the weekend|next (?:week|monday)|heute (?:abend|nacht)|übers wochenende"
-    r"|ce soir|demain|esta noche|until (?:noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next \w+)"
+    r"|ce soir|demain|esta noche|at (?:noon|midnight)"
+    r"|(?:deploy|serve|run|start|launch)\b[^,.;]{0,30} on (?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|until (?:noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|next \w+)"
     r"|until (?:christmas|easter|(?:the )?(?:end|beginning|start|middle) of|spring|summer|autumn|winter"
     r"|new year)\b|until \d{1,2}(?::\d\d)? ?(?:am|pm|h|o['’]clock)|bis (?:mon|diens|mitt|donners|frei|sams|sonn)\w+"
     r"|jusqu['’]\w+ (?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)|hasta el \w+)\b|明天|今晚|周末",
