@@ -154,7 +154,7 @@ def _task_for(asked: str, report: dict[str, Any]) -> str | None:
     """The task type that is named; where it learns from other data than there are, the one that these suggest."""
     task, suggested = task_in(asked, has_text=bool(report.get("text_column"))), report.get("suggested_task")
     if task == "text_classification" and suggested == "text_generation" and len(_names(report)) <= 2:
-        return suggested  # texts alone, with their file: there is no class to learn
+        return str(suggested)  # texts alone, with their file: there is no class to learn
     if task is None and ahead_in(asked) and _names(report, "datetime"):
         return "time_series_forecasting" if report.get("suggested_target") in _names(report, "number") else None
     if task is None and suggested in {None, "tabular_classification"} and report.get("text_column") and model_in(asked):
