@@ -2,19 +2,22 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from agent.brain import Brain
+from agent.clock import month_began
 from agent.commands.typed import words_of
 from agent.domain.budgets import EACH, Scope, Unit, amount_of, shown
 from agent.domain.content import Card
 from agent.domain.errors import BadRequest
+from agent.domain.events import Accepted, Ended, Started
 from agent.domain.policy import Grants, grants_of
 from agent.domain.prices import prices_of
-from agent.domain.runs import RunState
+from agent.domain.runs import ExitClass, Outcome, RunState
 from agent.ports import ModelReply
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
@@ -107,6 +110,40 @@ async def test_a_run_is_settled_with_what_it_used(admin: Harness) -> None:
             (Scope.EVERYWHERE, "", 0.1),
         ):
             assert (await brain.stores.budgets.used(scope, key, None)).usd == pytest.approx(usd)
+
+
+async def test_over_a_change_of_month_what_ran_in_it_counts_and_what_is_open(admin: Harness) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "channel", "usd=5")
+
+        async def used() -> tuple[str, ...]:
+            card = (await stage.asks("budget")).card
+            assert card is not None
+            assert card.table is not None
+            return card.table.rows[0][1:]
+
+        run = await stage.running(SPEC.model_copy(update={"max_hours": 2.0, "price_usd": Decimal(2)}))
+        waits = await stage.running(SPEC.model_copy(update={"max_hours": 0.5, "price_usd": Decimal(1)}))
+        await stage.ended(waits, RunState.STOPPED)  # after a minute, in the old month
+        next_month = (month_began(admin.clock.now()) + timedelta(days=32)).replace(day=1)
+        admin.clock.forward((next_month - admin.clock.now()).total_seconds() + 1800)
+        assert await used() == ("$4.00", "$5.00", "$1.00"), "what is open now is set aside now"
+        outcome = Outcome(state=RunState.FAILED, exit_class=ExitClass.USER_ERROR, reason="bad", seconds=3600.0)
+        await stage.says(run, Ended(outcome=outcome))
+        assert await used() == ("$1.00", "$5.00", "$4.00"), "half of its hour ran in the old month"
+        card = (await stage.asks("cost")).card
+        assert card is not None
+        of_channel, of_thread = "- Runs: 30 min 00 s on CPUs, $1.00", "- Runs: 1 h 01 min on CPUs, $2.02"
+        assert of_channel in card.body
+        assert of_thread in card.body
+        for _ in range(2):
+            assert "tried again" in (await stage.asks("retry", run.id)).text
+            assert await used() == ("$3.00", "$5.00", "$2.00")
+            await stage.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9))
+            await stage.says(run, Ended(outcome=outcome.model_copy(update={"seconds": 0.001})))
+        await stage.asks("budget", "channel", "usd=2.5")
+        assert "left of $2.50" in (await stage.asks("retry", run.id)).text
 
 
 async def test_what_runs_cost_is_shown_beside_what_models_cost(harness: Harness) -> None:
