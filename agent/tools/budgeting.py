@@ -8,6 +8,7 @@ from agent.cards import counted, usd
 from agent.domain.budgets import EACH, TITLES, Scope, Standing, Unit, Used, amount_of, holder_of, keys_of, shown
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, NotAllowed
+from agent.domain.inbound import Thread
 from agent.domain.policy import Effect, Right
 from agent.runs.budgets import BudgetService
 from agent.tools.members import Members
@@ -18,7 +19,12 @@ NONE = (
 )
 SET_ASIDE = "Used counts what is set aside for runs that are not over."
 UNPRICED = "- {}: {} without a known price, which the budget of money does not count; one of tokens does."
+IN_CHANNEL = frozenset({Scope.CHANNEL, Scope.THREAD})
 ADMINS_ONLY = "Admins set budgets: {}. Who runs me grants that (`TRAINYARD_ADMINS`)."
+CHANNEL_ONLY = (
+    "You are an admin of this channel alone: you set its budget and those of its threads. One of people or of "
+    "everybody holds everywhere. Who runs me grants that (`TRAINYARD_ADMINS` without an @)."
+)
 
 
 class SetArguments(Arguments):
@@ -69,8 +75,11 @@ class Budgeting:
 
     async def set(self, caller: Caller, asked: SetArguments) -> Result:
         """Set the amounts that are named, and say them."""
-        if Right.ADMIN not in await self._members.rights(caller.person, caller.thread):
+        if not await self._is_admin(caller, caller.thread):
             raise NotAllowed(ADMINS_ONLY.format(self._members.who(Right.ADMIN)))
+        everywhere = caller.thread.model_copy(update={"channel": ""})
+        if asked.scope not in IN_CHANNEL and not await self._is_admin(caller, everywhere):
+            raise NotAllowed(CHANNEL_ONLY)
         amounts = {Unit.USD: asked.usd, Unit.TOKENS: asked.tokens, Unit.GPU_HOURS: asked.gpu_hours}
         new = {unit: amount_of(text) for unit, text in amounts.items() if text is not None}
         if not new:
@@ -81,6 +90,9 @@ class Budgeting:
         said = ", ".join("none" if amount is None else shown(unit, amount) for unit, amount in new.items())
         whose = asked.who or ("each person" if asked.scope is Scope.PERSON else TITLES[asked.scope].lower())
         return Result(f"The budget of {whose.removesuffix(', this month')} is now: {said}.")
+
+    async def _is_admin(self, caller: Caller, where: Thread) -> bool:
+        return Right.ADMIN in await self._members.rights(caller.person, where)
 
     def _key(self, caller: Caller, asked: SetArguments) -> str:
         if asked.scope is Scope.PERSON:

@@ -94,6 +94,18 @@ async def test_admins_set_budgets_and_everybody_sees_what_is_left(admin: Harness
             assert said in (await stage.asks("budget", "channel", *wrong.split())).text
 
 
+async def test_an_admin_of_one_channel_sets_no_budget_beyond_it(harness: Harness) -> None:
+    harness.options = replace(harness.options, grants=Grants(admin=grants_of(f"{ALICE.id}@{THREAD.channel}")))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await stage.tells("hello")  # begins a thread
+        for beyond in (("everywhere", "usd=0"), ("person", "usd=3"), ("person", f"who={BOB.key}", "usd=3")):
+            assert "You are an admin of this channel alone" in (await stage.asks("budget", *beyond)).text
+        assert await brain.stores.budgets.all() == []
+        for within in ("channel", "thread"):
+            assert "is now: $5.00" in (await stage.asks("budget", within, "usd=5")).text
+
+
 async def test_a_run_is_settled_with_what_it_used(admin: Harness) -> None:
     async with admin.open() as brain:
         stage = Stage(admin, brain)
