@@ -11,6 +11,7 @@ from agent.domain.errors import BadRequest, NotAllowed
 from agent.domain.inbound import Thread
 from agent.domain.policy import Effect, Right
 from agent.runs.budgets import BudgetService
+from agent.stores import Conversations
 from agent.tools.members import Members
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
@@ -31,7 +32,7 @@ class SetArguments(Arguments):
     """What is left out stays as it is."""
 
     scope: Scope
-    who: str = Field("", description="A person's id; unsaid: each person has it.")
+    who: str = Field("", description="A person: a mention, an id or a name; unsaid: each person has it.")
     usd: str | None = Field(None, description="US dollars, or none.")
     tokens: str | None = Field(None, description="Tokens of language models, or none.")
     gpu_hours: str | None = Field(None, description="Hours of GPUs, or none.")
@@ -40,10 +41,11 @@ class SetArguments(Arguments):
 class Budgeting:
     """The tools of this family."""
 
-    def __init__(self, budgets: BudgetService, members: Members) -> None:
-        """`members` says who may set one."""
+    def __init__(self, budgets: BudgetService, members: Members, conversations: Conversations) -> None:
+        """`members` says who may set one, `conversations` who is known by which name."""
         self._budgets = budgets
         self._members = members
+        self._conversations = conversations
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -84,19 +86,23 @@ class Budgeting:
         new = {unit: amount_of(text) for unit, text in amounts.items() if text is not None}
         if not new:
             raise BadRequest("Say how much: `budget channel usd=50 gpu_hours=100 tokens=2M`, or `usd=none`.")
-        key = self._key(caller, asked)
+        key = await self._key(caller, asked)
         for unit, amount in new.items():
             await self._budgets.set(asked.scope, key, unit, amount, by=caller.person.key)
         said = ", ".join("none" if amount is None else shown(unit, amount) for unit, amount in new.items())
-        whose = asked.who or ("each person" if asked.scope is Scope.PERSON else TITLES[asked.scope].lower())
+        named = f"{asked.who} (`{key.rpartition('/')[2]}`)" if asked.who else ""
+        whose = named or ("each person" if asked.scope is Scope.PERSON else TITLES[asked.scope].lower())
         return Result(f"The budget of {whose.removesuffix(', this month')} is now: {said}.")
 
     async def _is_admin(self, caller: Caller, where: Thread) -> bool:
         return Right.ADMIN in await self._members.rights(caller.person, where)
 
-    def _key(self, caller: Caller, asked: SetArguments) -> str:
+    async def _key(self, caller: Caller, asked: SetArguments) -> str:
+        if asked.scope is Scope.PERSON and asked.who:
+            spoke = await self._conversations.people(caller.person.platform, caller.person.tenant)
+            return holder_of(asked.who, caller.person, spoke)
         if asked.scope is Scope.PERSON:
-            return holder_of(asked.who, caller.person) if asked.who else EACH
+            return EACH
         if asked.who:
             raise BadRequest("`who` goes with `budget person`.")
         if asked.scope is Scope.THREAD and not caller.session_id:

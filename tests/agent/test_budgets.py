@@ -1,6 +1,7 @@
 """Budgets and prices: what is counted, what is refused, and what is settled once a run is over."""
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -11,7 +12,7 @@ import pytest
 from agent.brain import Brain
 from agent.clock import month_began
 from agent.commands.typed import words_of
-from agent.domain.budgets import EACH, Scope, Unit, amount_of, shown
+from agent.domain.budgets import EACH, Scope, Unit, amount_of, holder_of, shown
 from agent.domain.content import Card
 from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted, Ended, Started
@@ -303,6 +304,43 @@ async def test_a_budget_of_each_person_gives_way_to_ones_own(admin: Harness) -> 
             assert card.table is not None
             shown_to[person.id] = card.table.rows[0][2]
         assert shown_to == {ALICE.id: "$9.00", BOB.id: "$5.00"}
+
+
+@pytest.mark.parametrize(
+    ("who", "key"),
+    [
+        ("<@U-bob>", "slack/T1/U-bob"),
+        ("<@U7|carol>", "slack/T1/U7"),
+        ("<@!184>", "slack/T1/184"),
+        ("U-bob", "slack/T1/U-bob"),
+        ("@Bob", "slack/T1/U-bob"),
+        ("alice", "slack/T1/U-alice"),
+        ("U012AB", "slack/T1/U012AB"),
+        ("slack/T2/U9", "slack/T2/U9"),
+        ("ann", "Several people here are called `ann`. Write the id of one: `U1`, `U2`."),
+        ("carol", "I know nobody here as `carol`. Mention them (`who=@…`), or write their id: `who=U012AB`."),
+        ("CAROL", "I know nobody here as `CAROL`."),
+        ("<@U7|carol> and <@U8>", "I know nobody here"),
+    ],
+)
+def test_a_person_is_named_by_mention_id_or_a_name_that_is_one_persons(who: str, key: str) -> None:
+    spoke = [BOB, *(BOB.model_copy(update={"id": id_, "name": "ann"}) for id_ in ("U1", "U2"))]
+    if " " not in key:
+        assert holder_of(who, ALICE, spoke) == key
+        return
+    with pytest.raises(BadRequest, match=re.escape(key)):
+        holder_of(who, ALICE, spoke)
+
+
+async def test_a_budget_of_a_name_is_set_for_who_spoke_under_it(admin: Harness) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        assert "I know nobody here as `bob`" in (await stage.asks("budget", "person", "who=bob", "usd=5")).text
+        assert await brain.stores.budgets.all() == []
+        await stage.tells("hello", person=BOB)
+        set_ = (await stage.asks("budget", "person", "who=bob", "usd=5")).text
+        assert set_ == "The budget of bob (`U-bob`) is now: $5.00."
+        assert [budget.key for budget in await brain.stores.budgets.all()] == [BOB.key]
 
 
 @pytest.mark.parametrize("text", ["budget channel usd=5 gpu_hours=10", "budget person who=U1 usd=none", "auto off"])
