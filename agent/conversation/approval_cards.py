@@ -40,9 +40,9 @@ class ApprovalCards:
     async def of(self, plan: Plan, approval: Approval, turn: Turn) -> Card:
         """The card of a plan, with what is left of the budgets, and buttons to decide about it."""
         card, spends = plan.card, self._dispatcher.effect(approval.tool) is Effect.SPEND
-        if spends:
+        if spends or self._dispatcher.spends_again(approval.tool):
             held = await self._budgets.standings(approval.requester, turn.thread, turn.session_id, OF_RUNS)
-            left = (Fact(name="Budget", value="; ".join(one.words for one in held)),) if held else ()
+            left = (Fact(name="Budget", value="; ".join(one.left_words for one in held)),) if held else ()
             votes = (Fact(name="Approvals", value=f"0 of {approval.quorum}"),) if approval.quorum > 1 else ()
             card = card.model_copy(update={"facts": (*card.facts, *left, *votes)})
         may_change = spends and not plan.files and can_change(approval.tool)

@@ -102,11 +102,19 @@ class Standing(Value):
         return NAMES[self.budget.scope]
 
     @property
-    def words(self) -> str:
+    def used_words(self) -> str:
         """`this channel $12.40 of $50.00 this month`."""
-        unit, most = self.budget.unit, self.budget.amount
+        return f"{self.name} {shown(self.budget.unit, self.used, bare=True)} of {self._most}"
+
+    @property
+    def left_words(self) -> str:
+        """`this channel $37.60 left of $50.00 this month`."""
+        return f"{self.name} {shown(self.budget.unit, self.left, bare=True)} left of {self._most}"
+
+    @property
+    def _most(self) -> str:
         month = "" if self.budget.scope is Scope.THREAD else " this month"
-        return f"{self.name} {shown(unit, self.used, bare=True)} of {shown(unit, most)}{month}"
+        return f"{shown(self.budget.unit, self.budget.amount)}{month}"
 
 
 NAMES = {

@@ -67,7 +67,7 @@ class BudgetService:
             return ""
         for standing in await self.standings(person, thread, session_id, OF_MODELS):
             if standing.left <= 0:
-                return NO_MODEL.format(standing.words, _raised(standing))
+                return NO_MODEL.format(standing.used_words, _raised(standing))
         return ""
 
     async def admit(self, spec: RunSpec, person: str, thread: Thread, session_id: str) -> None:

@@ -19,12 +19,12 @@ from agent.domain.events import Accepted, Ended, Started
 from agent.domain.policy import Grants, grants_of
 from agent.domain.prices import prices_of
 from agent.domain.runs import ExitClass, Outcome, RunState
-from agent.ports import ModelReply
+from agent.ports import ModelReply, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage
 from tests.agent.test_deciding import asked, card_with
-from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, host
+from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, host, said
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ async def test_what_is_left_stands_on_the_card_and_more_than_that_is_not_approve
         stage = Stage(admin, brain)
         await stage.asks("budget", "channel", "usd=8")
         card = await priced(admin, brain, csv)
-        assert facts_of(card)["Budget"] == "this channel $0.00 of $8.00 this month"
+        assert facts_of(card)["Budget"] == "this channel $8.00 left of $8.00 this month"
         before = len(admin.adapter.whispers)
         await brain.router.accept(clicked(card.buttons[0]))
         await admin.until(lambda: len(admin.adapter.whispers) > before)
@@ -208,6 +208,30 @@ async def test_what_is_left_stands_on_the_card_and_more_than_that_is_not_approve
         await stage.asks("budget", "channel", "usd=15")
         await brain.router.accept(clicked(card.buttons[0]))
         await admin.until(lambda: len(admin.fleet.launched) == 1)
+
+
+async def test_what_is_left_stands_on_a_plan_of_gpu_hours_and_where_a_run_is_tried_again(
+    admin: Harness, csv: Path
+) -> None:
+    admin.fleet.infos = (host("gpu-1", gpus=2),)
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        run = await stage.running(SPEC.model_copy(update={"gpus": 1, "max_hours": 2.5, "price_usd": Decimal(2)}))
+        await stage.asks("budget", "channel", "gpu_hours=10", "tokens=2M")
+        await stage.asks("budget", "thread", "usd=9")
+        left = "this channel 7.5 left of 10 GPU-hours this month; this thread $4.00 left of $9.00"
+        assert facts_of(await asked(admin, brain, csv))["Budget"] == left
+        await stage.ended(run, RunState.STOPPED)
+    call = ToolCall("c1", "retry_run", f'{{"run": "{run.id}"}}')
+    admin.model = ScriptedModel(ModelReply("", (ToolCall("c0", "list_runs", "{}"),), "m"), ModelReply("", (call,), "m"))
+    async with admin.open() as brain:
+        await brain.router.accept(said("what failed is worth another look"))
+        await admin.until(lambda: any(one.card.title.startswith("Retry") for one in admin.adapter.shown if one.card))
+        card = next(one.card for one in admin.adapter.shown if one.card and one.card.title.startswith("Retry"))
+        assert (
+            facts_of(card)["Budget"]
+            == "this channel 10 left of 10 GPU-hours this month; this thread $8.97 left of $9.00"
+        )
 
 
 async def test_two_clicks_at_once_spend_no_dollar_twice(admin: Harness, csv: Path) -> None:
