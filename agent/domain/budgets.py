@@ -60,11 +60,13 @@ class RunHours(Value):
 class Used(Value):
     """What language models and runs used. `set_aside` is what runs that are not over may still use.
 
-    `unpriced` is how many calls of language models have no known price; `models_usd` has nothing of them.
+    `unpriced` is how many calls of language models have no known price, `unpriced_runs` how many runs; the dollars have
+    nothing of them.
     """
 
     models_usd: float = 0.0
     unpriced: int = 0
+    unpriced_runs: int = 0
     tokens: float = 0.0
     runs: RunHours = RunHours()
     set_aside: RunHours = RunHours()
@@ -85,11 +87,12 @@ class Used(Value):
 
 
 class Standing(Value):
-    """A budget, and what was used of it; one of money does not count `unpriced` calls."""
+    """A budget, and what was used of it; one of money does not count `unpriced` calls and runs."""
 
     budget: Budget
     used: float
     unpriced: int = 0
+    unpriced_runs: int = 0
 
     @property
     def left(self) -> float:

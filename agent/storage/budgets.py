@@ -20,11 +20,11 @@ from agent.storage.database import Database
 from agent.storage.tables import approval, attempt, budget, model_call, run, turn
 
 _OVER = frozenset(state.value for state in (*ENDED, RunState.LOST))
-_ATTEMPTS = select(run.c.thread, run.c.spec, attempt.c.used_s, attempt.c.ended_at).where(
+_ATTEMPTS = select(run.c.id, run.c.thread, run.c.spec, attempt.c.used_s, attempt.c.ended_at).where(
     attempt.c.run_id == run.c.id, attempt.c.used_s > 0
 )
-_OPEN = select(run.c.thread, run.c.spec, run.c.used_s).where(run.c.state.not_in(_OVER))
-_APPROVED = select(turn.c.thread, approval.c.arguments).where(
+_OPEN = select(run.c.id, run.c.thread, run.c.spec, run.c.used_s).where(run.c.state.not_in(_OVER))
+_APPROVED = select(approval.c.id, turn.c.thread, approval.c.arguments).where(
     approval.c.turn_id == turn.c.id, approval.c.state == ApprovalState.APPROVED.value
 )
 _WHOSE = {
@@ -67,8 +67,7 @@ class SqlBudgets:
 
         def read(connection: Connection) -> Used:
             models = _models(connection, scope, key, since)
-            runs, set_aside = _runs(connection, scope, key, since)
-            return models.model_copy(update={"runs": runs, "set_aside": set_aside})
+            return models.model_copy(update=_runs(connection, scope, key, since))
 
         return await self._database.read(read)
 
@@ -96,7 +95,7 @@ def _models(connection: Connection, scope: Scope, key: str, since: datetime | No
     return Used(models_usd=row.usd, unpriced=row.unpriced, tokens=row.tokens)
 
 
-def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> tuple[RunHours, RunHours]:
+def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> dict[str, Any]:
     """What attempts used since then, and what is set aside now for runs that are not over, whenever they were made."""
     attempts, runs, approved = _ATTEMPTS, _OPEN, _APPROVED
     if since is not None:
@@ -110,18 +109,23 @@ def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None
         )
     channel = key if scope is Scope.CHANNEL else ""
     used = set_aside = RunHours()
+    unpriced = set()
     for ended in connection.execute(attempts):
         if _of_channel(ended, channel):
-            used += _hours(json.loads(ended.spec), _seconds(ended.used_s, ended.ended_at, since) / 3600)
+            spec = json.loads(ended.spec)
+            used += _hours(spec, _seconds(ended.used_s, ended.ended_at, since) / 3600)
+            unpriced |= _unpriced(spec, ended.id)
     for open_run in connection.execute(runs):
         if _of_channel(open_run, channel):
             spec = json.loads(open_run.spec)
             set_aside += _hours(spec, max(0.0, spec["max_hours"] - open_run.used_s / 3600))
+            unpriced |= _unpriced(spec, open_run.id)
     for decided in connection.execute(approved):
         if _of_channel(decided, channel):
             for spec in _specs(decided.arguments):
                 set_aside += _hours(spec, spec["max_hours"])
-    return used, set_aside
+                unpriced |= _unpriced(spec, decided.id)
+    return {"runs": used, "set_aside": set_aside, "unpriced_runs": len(unpriced)}
 
 
 def _seconds(used_s: float, ended_at: datetime, since: datetime | None) -> float:
@@ -137,6 +141,10 @@ def _specs(arguments: str) -> Iterator[dict[str, Any]]:
     spec = json.loads(arguments).get("spec")
     if isinstance(spec, dict):
         yield spec
+
+
+def _unpriced(spec: dict[str, Any], id_: str) -> set[str]:
+    return {id_} if spec.get("price_usd") is None else set()
 
 
 def _hours(spec: dict[str, Any], hours: float) -> RunHours:

@@ -20,6 +20,9 @@ NONE = (
 )
 SET_ASIDE = "Used counts what is set aside for runs that are not over."
 UNPRICED = "- {}: {} without a known price, which the budget of money does not count; one of tokens does."
+UNPRICED_RUNS = (
+    "- {}: {} without a known price, which the budget of money does not count; one of GPU-hours counts those on GPUs."
+)
 IN_CHANNEL = frozenset({Scope.CHANNEL, Scope.THREAD})
 ADMINS_ONLY = "Admins set budgets: {}. Who runs me grants that (`TRAINYARD_ADMINS`)."
 CHANNEL_ONLY = (
@@ -66,7 +69,9 @@ class Budgeting:
         used = await self._budgets.used(key, caller.thread, caller.session_id)
         found = await self._budgets.standings(key, caller.thread, caller.session_id)
         lines = [f"- {TITLES[scope]}: {_used_words(of)}" for scope, of in used.items()]
-        lines += [UNPRICED.format(TITLES[of.budget.scope], counted(of.unpriced, "call")) for of in found if of.unpriced]
+        for title, of in ((TITLES[standing.budget.scope], standing) for standing in found):
+            lines += [UNPRICED.format(title, counted(of.unpriced, "call"))] if of.unpriced else []
+            lines += [UNPRICED_RUNS.format(title, counted(of.unpriced_runs, "run"))] if of.unpriced_runs else []
         rows = tuple(_row(standing) for standing in found)
         table = Table(columns=("budget", "used", "of", "left"), rows=rows) if rows else None
         data: list[JsonValue] = [dict(zip(table.columns, row, strict=True)) for row in rows] if table else []

@@ -13,18 +13,20 @@ from agent.brain import Brain
 from agent.clock import month_began
 from agent.commands.typed import words_of
 from agent.domain.budgets import EACH, Scope, Unit, amount_of, holder_of, shown
-from agent.domain.content import Card
+from agent.domain.content import ALWAYS, Card
 from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted, Ended, Started
 from agent.domain.policy import Grants, grants_of
 from agent.domain.prices import prices_of
 from agent.domain.runs import ExitClass, Outcome, RunState
+from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelReply, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage
+from tests.agent.test_allowances import click
 from tests.agent.test_deciding import asked, card_with
-from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, host, said
+from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, commanded, host, said
 
 
 @pytest.fixture
@@ -178,7 +180,11 @@ async def test_what_runs_cost_is_shown_beside_what_models_cost(harness: Harness)
             f"- `{run.id}` y: 1 min 00 s on 2 GPUs, 0.03 GPU-hours, $0.10",
         }
         of_channel = lines[lines.index("**This channel, this month**") :]
-        assert of_channel[1:3] == ["- Language models: nothing", "- Runs: 0.03 GPU-hours, 1 min 00 s on CPUs, $0.10"]
+        assert of_channel[1:4] == [
+            "- Language models: nothing",
+            "- Runs: 0.03 GPU-hours, 1 min 00 s on CPUs, $0.10",
+            "- Without a known price: 1 run",
+        ]
         card = (await stage.asks("budget")).card
         assert card is not None
         assert "- This channel, this month: $0.10 (language models $0.00, runs $0.10), 0 tokens" in card.body
@@ -213,7 +219,7 @@ async def test_what_is_left_stands_on_the_card_and_more_than_that_is_not_approve
 async def test_what_is_left_stands_on_a_plan_of_gpu_hours_and_where_a_run_is_tried_again(
     admin: Harness, csv: Path
 ) -> None:
-    admin.fleet.infos = (host("gpu-1", gpus=2),)
+    admin.fleet.infos, admin.fleet.an_hour = (host("gpu-1", gpus=2),), Decimal(2)
     async with admin.open() as brain:
         stage = Stage(admin, brain)
         run = await stage.running(SPEC.model_copy(update={"gpus": 1, "max_hours": 2.5, "price_usd": Decimal(2)}))
@@ -293,6 +299,39 @@ async def test_calls_without_a_known_price_are_named_where_money_is_limited(admi
         f"- Everybody, this month: {of}",
     ]
     assert "price" not in without.body
+
+
+async def test_runs_without_a_known_price_are_named_where_money_is_limited(admin: Harness, csv: Path) -> None:
+    admin.fleet.an_hour = None
+    admin.model = ScriptedModel(ModelReply("Fine.", (), "m", tokens_in=9, tokens_out=2))
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.tells("how are you?")
+    admin.model = OfflinePlanner()
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "channel", "usd=5", "gpu_hours=9")
+        first = await asked(admin, brain, csv)
+        own = "this job has no known price, so no budget of money counts it"
+        gpus = "this channel 9 left of 9 GPU-hours this month"
+        left = "this channel $5.00 left of $5.00 this month (without 1 call of no known price)"
+        assert facts_of(first)["Budget"] == f"{left}; {gpus}; {own}"
+        await click(admin, brain, first, ALWAYS)
+        run = await brain.stores.runs.get(admin.fleet.launched[0].run)
+        await stage.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9))
+        await stage.ended(run, RunState.FAILED)
+        assert "tried again" in (await stage.asks("retry", run.id)).text  # it is one run, with two attempts
+        await brain.router.accept(commanded("start", "health", "seed=9"))
+        await stage.settled()
+        by_itself = [one.card for one in admin.adapter.shown if one.card and "always here" in one.card.footer][-1]
+        named = "(without 1 call and 1 run of no known price)"
+        assert facts_of(by_itself)["Budget"] == f"this channel $5.00 left of $5.00 this month {named}; {gpus}; {own}"
+        card = (await stage.asks("budget")).card
+    assert card is not None
+    assert [line for line in card.body.splitlines() if "2 runs" in line] == [
+        "- This channel, this month: 2 runs without a known price, which the budget of money does not count; one of "
+        "GPU-hours counts those on GPUs."
+    ]
 
 
 async def test_a_summary_is_billed_to_who_asks_for_it(admin: Harness) -> None:
