@@ -295,7 +295,7 @@ def _talk_tools(around: Surroundings, services: _Services) -> Sequence[Toolset]:
     return (
         Asking(stores.conversations),
         Auditing(stores.audit, services.artifacts),
-        Budgeting(services.budgets, services.members),
+        Budgeting(services.budgets, services.members, stores.conversations),
         Allowing(services.allowances, services.members),
         LanguageModels(around.models, stores.conversations, stores.usage, services.budgets, clock),
         Costs(stores.usage, services.budgets, stores.runs, clock),

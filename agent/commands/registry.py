@@ -281,7 +281,7 @@ COMMANDS: Mapping[str, Command] = {
                 "set a budget",
                 options=(
                     Option("scope", "whose", choices=tuple(Scope), written="{}", needed=True),
-                    Option("who", "a person's id", shown="U012AB"),
+                    Option("who", "a mention, an id or a name", shown="@bob"),
                     Option("usd", "dollars a month, or none", shown="50"),
                     Option("tokens", "tokens a month, or none", shown="2M"),
                     Option("gpu_hours", "GPU-hours a month, or none", shown="100"),

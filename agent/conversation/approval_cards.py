@@ -1,10 +1,14 @@
 """The cards of questions: a plan with its budgets and buttons, who has approved it so far, a reminder in time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from pydantic import JsonValue
+
+from agent.cards import counted
 from agent.commands.typed import can_change
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.approvals import SHOWN_DIGEST_CHARS, Approval
+from agent.domain.budgets import Standing, Unit
 from agent.domain.content import ALWAYS, CHANGE, REJECT_BECAUSE, Button, ButtonStyle, Card, Content, Fact
 from agent.domain.policy import Effect
 from agent.runs.allowances import AllowanceService
@@ -40,9 +44,9 @@ class ApprovalCards:
     async def of(self, plan: Plan, approval: Approval, turn: Turn) -> Card:
         """The card of a plan, with what is left of the budgets, and buttons to decide about it."""
         card, spends = plan.card, self._dispatcher.effect(approval.tool) is Effect.SPEND
-        if spends:
+        if spends or self._dispatcher.spends_again(approval.tool):
             held = await self._budgets.standings(approval.requester, turn.thread, turn.session_id, OF_RUNS)
-            left = (Fact(name="Budget", value="; ".join(one.words for one in held)),) if held else ()
+            left = (Fact(name="Budget", value=_left_words(held, approval.spec)),) if held else ()
             votes = (Fact(name="Approvals", value=f"0 of {approval.quorum}"),) if approval.quorum > 1 else ()
             card = card.model_copy(update={"facts": (*card.facts, *left, *votes)})
         may_change = spends and not plan.files and can_change(approval.tool)
@@ -70,6 +74,20 @@ class ApprovalCards:
         about = f" ({card.title})" if card else ""
         text = REMINDER.format(approval.id, about, f"{approval.expires_at:%H:%M} UTC", turn.person.shown)
         await self._delivery.put(f"reminder:{approval.id}", turn.thread, Content(text=text), urgent=True)
+
+
+def _left_words(held: Sequence[Standing], spec: Mapping[str, JsonValue] | None) -> str:
+    """What is left of each budget, and what those of money do not count."""
+    words = [f"{one.left_words}{_uncounted(one)}" for one in held]
+    if spec is not None and spec.get("price_usd") is None and any(one.budget.unit is Unit.USD for one in held):
+        words.append("this job has no known price, so no budget of money counts it")
+    return "; ".join(words)
+
+
+def _uncounted(standing: Standing) -> str:
+    calls, runs = counted(standing.unpriced, "call"), counted(standing.unpriced_runs, "run")
+    named = [words for words, number in ((calls, standing.unpriced), (runs, standing.unpriced_runs)) if number]
+    return f" (without {' and '.join(named)} of no known price)" if named else ""
 
 
 def _asking(card: Card, approval: Approval, turn: Turn, *, may_change: bool, may_repeat: bool) -> Card:

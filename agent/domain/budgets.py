@@ -1,5 +1,7 @@
 """Budgets: how much money, tokens and GPU-hours people may use. Pure."""
 
+import re
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
@@ -7,6 +9,8 @@ from agent.domain.errors import BadRequest
 from agent.domain.inbound import Person, Thread
 from agent.domain.value import Value
 
+_MENTION = re.compile(r"<@!?([\w-]+)(?:\|[^>]*)?>", re.ASCII)
+_ID = re.compile(r"(?=.*\d)[A-Z\d]{6,}", re.ASCII)  # as platforms make them
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6}
 
 
@@ -56,11 +60,13 @@ class RunHours(Value):
 class Used(Value):
     """What language models and runs used. `set_aside` is what runs that are not over may still use.
 
-    `unpriced` is how many calls of language models have no known price; `models_usd` has nothing of them.
+    `unpriced` is how many calls of language models have no known price, `unpriced_runs` how many runs; the dollars have
+    nothing of them.
     """
 
     models_usd: float = 0.0
     unpriced: int = 0
+    unpriced_runs: int = 0
     tokens: float = 0.0
     runs: RunHours = RunHours()
     set_aside: RunHours = RunHours()
@@ -81,11 +87,12 @@ class Used(Value):
 
 
 class Standing(Value):
-    """A budget, and what was used of it; one of money does not count `unpriced` calls."""
+    """A budget, and what was used of it; one of money does not count `unpriced` calls and runs."""
 
     budget: Budget
     used: float
     unpriced: int = 0
+    unpriced_runs: int = 0
 
     @property
     def left(self) -> float:
@@ -98,11 +105,19 @@ class Standing(Value):
         return NAMES[self.budget.scope]
 
     @property
-    def words(self) -> str:
+    def used_words(self) -> str:
         """`this channel $12.40 of $50.00 this month`."""
-        unit, most = self.budget.unit, self.budget.amount
+        return f"{self.name} {shown(self.budget.unit, self.used, bare=True)} of {self._most}"
+
+    @property
+    def left_words(self) -> str:
+        """`this channel $37.60 left of $50.00 this month`."""
+        return f"{self.name} {shown(self.budget.unit, self.left, bare=True)} left of {self._most}"
+
+    @property
+    def _most(self) -> str:
         month = "" if self.budget.scope is Scope.THREAD else " this month"
-        return f"{self.name} {shown(unit, self.used, bare=True)} of {shown(unit, most)}{month}"
+        return f"{shown(self.budget.unit, self.budget.amount)}{month}"
 
 
 NAMES = {
@@ -129,10 +144,28 @@ def keys_of(person: str, thread: Thread, session_id: str) -> dict[Scope, str]:
     }
 
 
-def holder_of(text: str, asking: Person) -> str:
-    """The key of a person that is named by an id of the asking one's workspace, or by a whole key."""
-    plain = text.strip("<@>`")
-    return plain if plain.count("/") == 2 else f"{asking.platform}/{asking.tenant}/{plain}"
+def holder_of(text: str, asking: Person, spoke: Iterable[Person]) -> str:
+    """The key of a person: named by a mention, an id or a whole key, or by the name of one of those who `spoke`.
+
+    Raises:
+        BadRequest: that is nobody, or several.
+    """
+    plain = text.strip("`")
+    if plain.count("/") == 2:
+        return plain
+    plain = mention[1] if (mention := _MENTION.fullmatch(plain)) else plain.lstrip("@")
+    known = (asking, *spoke)
+    named = {one.key for one in known if one.id == plain} or {
+        one.key for one in known if one.name.casefold() == plain.casefold()
+    }
+    if len(named) > 1:
+        ids = ", ".join(f"`{key.rpartition('/')[2]}`" for key in sorted(named))
+        raise BadRequest(f"Several people here are called `{plain[:40]}`. Write the id of one: {ids}.")
+    if not named and not mention and not _ID.fullmatch(plain):
+        raise BadRequest(
+            f"I know nobody here as `{plain[:40]}`. Mention them (`who=@…`), or write their id: `who=U012AB`."
+        )
+    return named.pop() if named else f"{asking.platform}/{asking.tenant}/{plain}"
 
 
 def shown(unit: Unit, amount: float, *, bare: bool = False) -> str:

@@ -69,7 +69,7 @@ class Right(StrEnum):
 
 
 class Grant(Value):
-    """Who has a right, and in which channel; an empty one means everywhere.
+    """Who has a right, and in which channel; an empty one means everywhere, and alone holds where no channel is.
 
     `who` is a person by id, tenant/id or platform/tenant/id, a group of the platform (a Slack user group, a Discord
     role) as `group:ID`, everybody as `*`, or everybody of a platform or workspace, as in `slack/T1/*`.

@@ -85,7 +85,8 @@ class Asking:
             self._router = _router(litellm)
 
     async def answer(self, request: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """`text` for each piece, `notice` where it begins anew, and `done` or `error` at the end.
+        """`asked` before each model, with its price, `text` for each piece, `notice` where it begins anew, and at the
+        end `done` or `error`; each but `text` with the bill until then.
 
         `request` has `models` in their order, `messages`, maybe `tools`, `facts` (a text that ends the last message),
         `effort`, `max_tokens` and `patience_s`: how long after the first failure of all it may begin anew.
@@ -104,7 +105,7 @@ class Asking:
             wait_s = 0.0 if again is None else self._wait_s(again, number)
             if again is None or loop.time() + wait_s >= give_up_at:
                 break
-            yield {"notice": f"{again.short}; I try again in {max(1, round(wait_s))} s."}
+            yield {"notice": f"{again.short}; I try again in {max(1, round(wait_s))} s.", **so_far.bill}
             await asyncio.sleep(wait_s)
         yield {"error": _all_failed([failures[name] for name in names]) | so_far.bill}
 
@@ -143,13 +144,14 @@ class Asking:
         queue, once_more = await self._in_order(names), set(names)
         while queue:
             name = queue.pop(0)
-            whole = Whole(thinks=name in self._thinking)
+            whole, model = Whole(thinks=name in self._thinking), split_name(name)[0]
+            yield {"asked": model, "price": self._table.price(model), **so_far.bill}
             try:
                 async with contextlib.aclosing(self._pieces(name, request, whole)) as pieces:
                     async for text in pieces:
                         yield {"text": text}
             except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
-                await self._bill(name, whole, request, so_far)
+                await self._bill(name, whole, request, so_far, silent=isinstance(error, TimeoutError))
                 so_far.failed_tokens = so_far.tokens_in + so_far.tokens_out
                 if name in once_more and (isinstance(error, NothingError) or self._knows_less(name, error)):
                     once_more.discard(name)
@@ -157,7 +159,7 @@ class Asking:
                     continue
                 failure = so_far.failures[name] = self._failed(name, error)
                 if queue and not whole.is_empty:
-                    yield {"notice": f"{failure.short}; {split_name(queue[0])[0]} answers instead."}
+                    yield {"notice": f"{failure.short}; {split_name(queue[0])[0]} answers instead.", **so_far.bill}
             else:
                 self._last.pop(name, None)
                 (self._thinking.add if whole.thinks else self._thinking.discard)(name)
@@ -306,23 +308,28 @@ class Asking:
             "window": self._table.window(model),
         }
 
-    async def _bill(self, name: str, whole: Whole, request: Mapping[str, Any], so_far: "_SoFar") -> None:
-        """Count what an answer cost, whole or not."""
-        if whole.chunks:
+    async def _bill(
+        self, name: str, whole: Whole, request: Mapping[str, Any], so_far: "_SoFar", *, silent: bool = False
+    ) -> None:
+        """Count what an answer cost, whole or not; of a model that stayed `silent`, what it was sent to read."""
+        if whole.chunks or silent:
             so_far.count(*await asyncio.to_thread(self._cost, whole, split_name(name)[0], request))
 
     def _cost(self, whole: Whole, model: str, request: Mapping[str, Any]) -> tuple[int, int, float | None]:
         """Tokens and cost; the cost of a model without a known price is not known."""
-        tokens = 0, 0
+        tokens, messages, price = (0, 0), request["messages"], self._table.price(model)
         try:
-            reply = self._litellm.stream_chunk_builder(whole.chunks, messages=request["messages"])
+            if not whole.chunks:
+                read = self._litellm.token_counter(model=model, messages=messages, tools=request.get("tools"))
+                return int(read), 0, None if price is None else read * price[0]
+            reply = self._litellm.stream_chunk_builder(whole.chunks, messages=messages)
             tokens = int(reply.usage.prompt_tokens or 0), int(reply.usage.completion_tokens or 0)
             if self._table.is_free(model):
                 return *tokens, 0.0
             cost = self._litellm.completion_cost(completion_response=reply, model=model)
         except Exception:  # noqa: BLE001 - an answer is worth more than its bill
             return *tokens, None
-        return *tokens, float(cost) if self._table.has_price(model) else None
+        return *tokens, None if price is None else float(cost)
 
 
 def _router(litellm: Any) -> Any:

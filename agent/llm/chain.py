@@ -26,6 +26,7 @@ BYTES_A_TOKEN = 4  # in an estimate
 START_S = 60.0  # until it has loaded LiteLLM, on a slow machine
 ASK_S = 10.0
 COUNT_S = 5.0
+NOTHING = {"tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0}
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
 CUTS = {  # by the reason that an answer ended for
@@ -54,7 +55,7 @@ class GatewayModel:
 
         Where all of them failed they are asked again until `patience_s` after that. A model without levels of `effort`
         answers in its own way. `unused` hears of what was paid for and answered nothing; of an answer that is given up,
-        the tokens are estimated.
+        tokens and cost are estimated.
         """
         self._names = list(names)
         self.name = split_name(names[0])[0]
@@ -75,7 +76,7 @@ class GatewayModel:
         if len(request) > LINE_LIMIT_BYTES:
             raise TooLong(f"The conversation is too long for {self.name}. Start a new thread.")
         reader, writer = await _connect(self._socket)
-        lines = 0  # of an answer that has not ended; about a token each
+        owed = _Owed(self.name, len(request) // BYTES_A_TOKEN)
         try:
             async with asyncio.timeout(self._silence_s):
                 writer.write(request)
@@ -83,16 +84,13 @@ class GatewayModel:
             while True:
                 async with asyncio.timeout(self._silence_s):  # `wait_for` of Python 3.11 can swallow a cancellation
                     line = await reader.readline()
-                piece = self._read(line)
-                lines = 0 if isinstance(piece, ModelReply) else lines + 1
+                said = _said(line)
+                owed.hear(said)
+                piece = _piece(said)
                 if piece:
                     yield piece
                 if isinstance(piece, ModelReply):
                     return
-        except (GeneratorExit, asyncio.CancelledError):
-            if lines:
-                self._unused(ModelReply("", (), self.name, len(request) // BYTES_A_TOKEN, lines))
-            raise
         except TimeoutError as error:
             raise Unavailable(f"{self.name} did not answer in time.") from error
         except OSError as error:
@@ -101,34 +99,8 @@ class GatewayModel:
             raise ModelError(f"The answer of {self.name} cannot be read.") from error
         finally:
             writer.close()
-
-    def _read(self, line: bytes) -> Piece:
-        if not line.endswith(b"\n"):
-            raise Unavailable("The process that talks to language models ended in the middle of an answer.")
-        answer = json.loads(line)
-        if "text" in answer:
-            return _whole(str(answer["text"]))
-        if "notice" in answer:
-            return ModelNotice(answer["notice"])
-        if "error" in answer:
-            failure = answer["error"]
-            bill = (failure["tokens_in"], failure["tokens_out"], failure["cost_usd"])
-            self._unused(ModelReply("", (), self.name, *bill))
-            raise _failure(failure)
-        done = answer["done"]
-        calls = tuple(ToolCall(*call) for call in done["calls"])
-        told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
-        told += [CUTS[done["finish"]]] if done["finish"] in CUTS and not calls else []
-        bill = (done["tokens_in"], done["tokens_out"], done["cost_usd"])
-        return ModelReply(
-            _whole(done["text"]),
-            calls,
-            done["model"],
-            *bill,
-            failed_tokens=done["failed_tokens"],
-            window=done["window"],
-            note=" ".join(told),
-        )
+            if owed.tokens_in or owed.tokens_out:
+                self._unused(ModelReply("", (), owed.model, owed.tokens_in, owed.tokens_out, owed.cost_usd))
 
     def _request(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -148,6 +120,73 @@ class GatewayModel:
                 for tool in tools
             ]
         return request
+
+
+class _Owed:
+    """What was paid for and answered nothing: what the gateway counted, and an estimate of what has not ended."""
+
+    def __init__(self, model: str, reads: int) -> None:
+        """`reads` is about how many tokens a model has to read."""
+        self.model, self._reads = model, reads
+        self.tokens_in, self.tokens_out = 0, 0
+        self.cost_usd: float | None = 0.0
+        self._price: Sequence[float] | None = None  # of a token in, and of one out
+
+    def hear(self, said: Mapping[str, Any]) -> None:
+        """Take what the gateway says next."""
+        if "text" in said:
+            self._add(0, 1)  # about a token each
+            return
+        bill = NOTHING if "done" in said else said.get("error", said)
+        self.tokens_in, self.tokens_out, self.cost_usd = _bill(bill)
+        if "asked" in said:
+            self.model, self._price = said["asked"], said["price"]
+            self._add(self._reads, 0)
+
+    def _add(self, tokens_in: int, tokens_out: int) -> None:
+        self.tokens_in, self.tokens_out = self.tokens_in + tokens_in, self.tokens_out + tokens_out
+        if self.cost_usd is None or self._price is None:
+            self.cost_usd = None
+        else:
+            self.cost_usd += tokens_in * self._price[0] + tokens_out * self._price[1]
+
+
+def _said(line: bytes) -> dict[str, Any]:
+    """One line of the gateway. Raises `ValueError` or `TypeError` where it is none of its."""
+    if not line.endswith(b"\n"):
+        raise Unavailable("The process that talks to language models ended in the middle of an answer.")
+    said = json.loads(line)
+    if not isinstance(said, dict):
+        raise TypeError("a line that is no object")
+    return said
+
+
+def _piece(said: Mapping[str, Any]) -> Piece:
+    if "text" in said:
+        return _whole(str(said["text"]))
+    if "notice" in said:
+        return ModelNotice(said["notice"])
+    if "error" in said:
+        raise _failure(said["error"])
+    if "asked" in said:
+        return ""
+    done = said["done"]
+    calls = tuple(ToolCall(*call) for call in done["calls"])
+    told = [f"{done['instead']} So {done['model']} answers:"] if done["instead"] else []
+    told += [CUTS[done["finish"]]] if done["finish"] in CUTS and not calls else []
+    return ModelReply(
+        _whole(done["text"]),
+        calls,
+        done["model"],
+        *_bill(done),
+        failed_tokens=done["failed_tokens"],
+        window=done["window"],
+        note=" ".join(told),
+    )
+
+
+def _bill(said: Mapping[str, Any]) -> tuple[int, int, float | None]:
+    return said["tokens_in"], said["tokens_out"], said["cost_usd"]
 
 
 def _whole(text: str) -> str:

@@ -5,8 +5,8 @@ process's environment, in the names that LiteLLM documents; they are never part 
 
 The socket listens before LiteLLM is imported: who connects early waits, and who finds nobody knows that at once.
 One connection carries requests one after the other; a client that goes away ends the provider's work for it.
-Answers: `{"text": …}` for each piece (empty as a sign of life), `{"notice": …}` where it begins anew and what was said
-is void, then `{"done": {…}}` or `{"error": {…}}`; see `agent.llm.asking`.
+Answers: `{"asked": …}` before each model, `{"text": …}` for each piece (empty as a sign of life), `{"notice": …}` where
+it begins anew and what was said is void, then `{"done": {…}}` or `{"error": {…}}`; see `agent.llm.asking`.
 """
 
 import argparse

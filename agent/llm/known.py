@@ -27,14 +27,14 @@ class Known:
             return dict(self._litellm.get_model_info(model))
         return {}
 
-    def has_price(self, model: str) -> bool:
-        """Whether there is one, be it nothing."""
-        return self.entry(model).get("input_cost_per_token") is not None
+    def price(self, model: str) -> tuple[float, float] | None:
+        """US dollars for a token in and for one out; None where nobody knows them."""
+        usd_in, usd_out = self._prices(model)
+        return None if usd_in is None or usd_out is None else (usd_in, usd_out)
 
     def is_free(self, model: str) -> bool:
         """Whether its price is nothing, so that nobody has to be asked what an answer cost."""
-        entry = self.entry(model)
-        return entry.get("input_cost_per_token") == entry.get("output_cost_per_token") == 0.0
+        return self.price(model) == (0.0, 0.0)
 
     def window(self, model: str) -> int:
         """The most tokens that it reads; 0 where that is not known."""
@@ -58,8 +58,10 @@ class Known:
 
     def facts(self, model: str) -> dict[str, Any]:
         """Window, prices per million tokens, and whether it has levels of effort."""
-        entry = self.entry(model)
-        prices = (entry.get(f"{side}_cost_per_token") for side in ("input", "output"))
-        usd_in, usd_out = (None if price is None else price * PER_TOKENS for price in prices)
+        usd_in, usd_out = (None if price is None else price * PER_TOKENS for price in self._prices(model))
         window = self.window(model) or None
         return {"window_tokens": window, "usd_in": usd_in, "usd_out": usd_out, "efforts": self.has_efforts(model)}
+
+    def _prices(self, model: str) -> tuple[float | None, float | None]:
+        entry = self.entry(model)
+        return entry.get("input_cost_per_token"), entry.get("output_cost_per_token")

@@ -48,8 +48,9 @@ class BudgetService:
             if held := [budget for budget in await self._of(scope, key) if budget.unit in units]:
                 used = await self._budgets.used(scope, key, None if scope is Scope.THREAD else month)
                 for budget in held:
-                    unpriced = used.unpriced if budget.unit is Unit.USD else 0
-                    found.append(Standing(budget=budget, used=used.of(budget.unit), unpriced=unpriced))
+                    calls, runs = (used.unpriced, used.unpriced_runs) if budget.unit is Unit.USD else (0, 0)
+                    standing = Standing(budget=budget, used=used.of(budget.unit), unpriced=calls, unpriced_runs=runs)
+                    found.append(standing)
         return found
 
     async def used(self, person: str, thread: Thread, session_id: str) -> Mapping[Scope, Used]:
@@ -67,7 +68,7 @@ class BudgetService:
             return ""
         for standing in await self.standings(person, thread, session_id, OF_MODELS):
             if standing.left <= 0:
-                return NO_MODEL.format(standing.words, _raised(standing))
+                return NO_MODEL.format(standing.used_words, _raised(standing))
         return ""
 
     async def admit(self, spec: RunSpec, person: str, thread: Thread, session_id: str) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, update
 
 from agent.domain.approvals import Allowance, ApprovalState
 from agent.domain.runs import ENDED, RunState
@@ -18,10 +18,11 @@ _STARTED = select(approval.c.state.label("decided"), approval.c.arguments, run.c
 
 
 def put_allowance(connection: Connection, new: Allowance) -> None:
-    """Store it in place of the one for the same tool."""
-    same = delete(allowance).where(allowance.c.session_id == new.session_id, allowance.c.tool == new.tool)
-    connection.execute(same)
-    connection.execute(insert(allowance), new.model_dump())
+    """Store it in place of the one for the same tool, whose runs count for it then."""
+    same = allowance.c.session_id == new.session_id, allowance.c.tool == new.tool
+    change = update(allowance).where(*same).values(new.model_dump(exclude={"id"}))
+    if not connection.execute(change).rowcount:
+        connection.execute(insert(allowance), new.model_dump())
 
 
 class SqlAllowances:
@@ -38,7 +39,7 @@ class SqlAllowances:
         return [Allowance.model_validate(row, from_attributes=True) for row in rows]
 
     async def put(self, new: Allowance) -> None:
-        """Store it in place of the one for the same tool."""
+        """Store it in place of the one for the same tool, whose runs count for it then."""
         await self._database.write(lambda connection: put_allowance(connection, new))
 
     async def end(self, session_id: str) -> None:

@@ -1,7 +1,7 @@
 """Budgets, and what was used of them, in SQL.
 
-A run counts with the hours that were approved until it is over, and with those that it used from then on. So what an
-approval sets aside needs no row of its own, and is settled with the run's end.
+What the attempts of runs used counts when they ran. What is left of the hours that were approved is set aside now until
+the run is over. So what an approval sets aside needs no row of its own, and is settled with the run's end.
 """
 
 import json
@@ -17,13 +17,20 @@ from agent.domain.budgets import Budget, RunHours, Scope, Unit, Used
 from agent.domain.inbound import Thread
 from agent.domain.runs import ENDED, RunState
 from agent.storage.database import Database
-from agent.storage.tables import approval, budget, model_call, run, turn
+from agent.storage.tables import approval, attempt, budget, model_call, run, turn
 
 _OVER = frozenset(state.value for state in (*ENDED, RunState.LOST))
-_RUNS = select(run.c.requester, run.c.session_id, run.c.thread, run.c.spec, run.c.used_s, run.c.state)
-_APPROVED = select(
-    approval.c.requester, approval.c.session_id, turn.c.thread, approval.c.arguments, approval.c.created_at
-).where(approval.c.turn_id == turn.c.id, approval.c.state == ApprovalState.APPROVED.value)
+_ATTEMPTS = select(run.c.id, run.c.thread, run.c.spec, attempt.c.used_s, attempt.c.ended_at).where(
+    attempt.c.run_id == run.c.id, attempt.c.used_s > 0
+)
+_OPEN = select(run.c.id, run.c.thread, run.c.spec, run.c.used_s).where(run.c.state.not_in(_OVER))
+_APPROVED = select(approval.c.id, turn.c.thread, approval.c.arguments).where(
+    approval.c.turn_id == turn.c.id, approval.c.state == ApprovalState.APPROVED.value
+)
+_WHOSE = {
+    Scope.PERSON: (run.c.requester, approval.c.requester),
+    Scope.THREAD: (run.c.session_id, approval.c.session_id),
+}
 
 
 class SqlBudgets:
@@ -60,8 +67,7 @@ class SqlBudgets:
 
         def read(connection: Connection) -> Used:
             models = _models(connection, scope, key, since)
-            runs, set_aside = _runs(connection, scope, key, since)
-            return models.model_copy(update={"runs": runs, "set_aside": set_aside})
+            return models.model_copy(update=_runs(connection, scope, key, since))
 
         return await self._database.read(read)
 
@@ -89,28 +95,42 @@ def _models(connection: Connection, scope: Scope, key: str, since: datetime | No
     return Used(models_usd=row.usd, unpriced=row.unpriced, tokens=row.tokens)
 
 
-def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> tuple[RunHours, RunHours]:
-    """What runs used, and what is set aside for those that are not over."""
-    runs, approved = _RUNS, _APPROVED
+def _runs(connection: Connection, scope: Scope, key: str, since: datetime | None) -> dict[str, Any]:
+    """What attempts used since then, and what is set aside now for runs that are not over, whenever they were made."""
+    attempts, runs, approved = _ATTEMPTS, _OPEN, _APPROVED
     if since is not None:
-        runs, approved = runs.where(run.c.created_at >= since), approved.where(approval.c.created_at >= since)
-    if scope is Scope.PERSON:
-        runs, approved = runs.where(run.c.requester == key), approved.where(approval.c.requester == key)
-    if scope is Scope.THREAD:
-        runs, approved = runs.where(run.c.session_id == key), approved.where(approval.c.session_id == key)
+        attempts = attempts.where(attempt.c.ended_at > since)
+    if scope in _WHOSE:
+        of_run, asked = _WHOSE[scope]
+        attempts, runs, approved = (
+            attempts.where(of_run == key),
+            runs.where(of_run == key),
+            approved.where(asked == key),
+        )
     channel = key if scope is Scope.CHANNEL else ""
     used = set_aside = RunHours()
-    for row in connection.execute(runs):
-        if _of_channel(row, channel):
-            spec, hours = json.loads(row.spec), row.used_s / 3600
-            used += _hours(spec, hours)
-            if row.state not in _OVER:
-                set_aside += _hours(spec, max(0.0, spec["max_hours"] - hours))
-    for asked in connection.execute(approved):
-        if _of_channel(asked, channel):
-            for spec in _specs(asked.arguments):
+    unpriced = set()
+    for ended in connection.execute(attempts):
+        if _of_channel(ended, channel):
+            spec = json.loads(ended.spec)
+            used += _hours(spec, _seconds(ended.used_s, ended.ended_at, since) / 3600)
+            unpriced |= _unpriced(spec, ended.id)
+    for open_run in connection.execute(runs):
+        if _of_channel(open_run, channel):
+            spec = json.loads(open_run.spec)
+            set_aside += _hours(spec, max(0.0, spec["max_hours"] - open_run.used_s / 3600))
+            unpriced |= _unpriced(spec, open_run.id)
+    for decided in connection.execute(approved):
+        if _of_channel(decided, channel):
+            for spec in _specs(decided.arguments):
                 set_aside += _hours(spec, spec["max_hours"])
-    return used, set_aside
+                unpriced |= _unpriced(spec, decided.id)
+    return {"runs": used, "set_aside": set_aside, "unpriced_runs": len(unpriced)}
+
+
+def _seconds(used_s: float, ended_at: datetime, since: datetime | None) -> float:
+    """What an attempt used since then; it is taken to have used it right before its end."""
+    return used_s if since is None else min(used_s, (ended_at - since).total_seconds())
 
 
 def _of_channel(row: Any, channel: str) -> bool:
@@ -121,6 +141,10 @@ def _specs(arguments: str) -> Iterator[dict[str, Any]]:
     spec = json.loads(arguments).get("spec")
     if isinstance(spec, dict):
         yield spec
+
+
+def _unpriced(spec: dict[str, Any], id_: str) -> set[str]:
+    return {id_} if spec.get("price_usd") is None else set()
 
 
 def _hours(spec: dict[str, Any], hours: float) -> RunHours:

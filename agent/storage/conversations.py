@@ -201,6 +201,13 @@ class SqlConversations:
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [wire.decode(Thread, row.thread) for row in rows]
 
+    async def people(self, platform: str, tenant: str) -> Sequence[Person]:
+        """Who began a turn in this workspace, by each name that they had then."""
+        query = select(turn.c.person).distinct()
+        rows = await self._database.read(lambda connection: connection.execute(query).scalars().all())
+        found = [wire.decode(Person, row) for row in rows]
+        return [person for person in found if (person.platform, person.tenant) == (platform, tenant)]
+
     async def begin_turn(self, turn_: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
         """Store a new turn with the person's words; None when this inbox item has a turn already.
 

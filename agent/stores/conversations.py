@@ -117,6 +117,9 @@ class Conversations(Protocol):
     async def threads(self, platform: str, *, since: datetime) -> Sequence[Thread]:
         """The threads with a session in which somebody did something since then."""
 
+    async def people(self, platform: str, tenant: str) -> Sequence[Person]:
+        """Who began a turn in this workspace, by each name that they had then."""
+
     async def begin_turn(self, turn: Turn, asked: ModelMessage) -> tuple[Turn, Context] | None:
         """Store a new turn with the person's words; None when this inbox item has a turn already.
 

@@ -85,7 +85,7 @@ class Allowances(Protocol):
         """Those of a session, the oldest first."""
 
     async def put(self, new: Allowance) -> None:
-        """Store it in place of the one for the same tool."""
+        """Store it in place of the one for the same tool, whose runs count for it then."""
 
     async def end(self, session_id: str) -> None:
         """Nothing of this session is approved by itself any more."""

@@ -8,8 +8,10 @@ from agent.cards import counted, usd
 from agent.domain.budgets import EACH, TITLES, Scope, Standing, Unit, Used, amount_of, holder_of, keys_of, shown
 from agent.domain.content import Card, Table
 from agent.domain.errors import BadRequest, NotAllowed
+from agent.domain.inbound import Thread
 from agent.domain.policy import Effect, Right
 from agent.runs.budgets import BudgetService
+from agent.stores import Conversations
 from agent.tools.members import Members
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
@@ -18,14 +20,22 @@ NONE = (
 )
 SET_ASIDE = "Used counts what is set aside for runs that are not over."
 UNPRICED = "- {}: {} without a known price, which the budget of money does not count; one of tokens does."
+UNPRICED_RUNS = (
+    "- {}: {} without a known price, which the budget of money does not count; one of GPU-hours counts those on GPUs."
+)
+IN_CHANNEL = frozenset({Scope.CHANNEL, Scope.THREAD})
 ADMINS_ONLY = "Admins set budgets: {}. Who runs me grants that (`TRAINYARD_ADMINS`)."
+CHANNEL_ONLY = (
+    "You are an admin of this channel alone: you set its budget and those of its threads. One of people or of "
+    "everybody holds everywhere. Who runs me grants that (`TRAINYARD_ADMINS` without an @)."
+)
 
 
 class SetArguments(Arguments):
     """What is left out stays as it is."""
 
     scope: Scope
-    who: str = Field("", description="A person's id; unsaid: each person has it.")
+    who: str = Field("", description="A person: a mention, an id or a name; unsaid: each person has it.")
     usd: str | None = Field(None, description="US dollars, or none.")
     tokens: str | None = Field(None, description="Tokens of language models, or none.")
     gpu_hours: str | None = Field(None, description="Hours of GPUs, or none.")
@@ -34,10 +44,11 @@ class SetArguments(Arguments):
 class Budgeting:
     """The tools of this family."""
 
-    def __init__(self, budgets: BudgetService, members: Members) -> None:
-        """`members` says who may set one."""
+    def __init__(self, budgets: BudgetService, members: Members, conversations: Conversations) -> None:
+        """`members` says who may set one, `conversations` who is known by which name."""
         self._budgets = budgets
         self._members = members
+        self._conversations = conversations
 
     def tools(self) -> Sequence[Tool]:
         """Their declarations."""
@@ -58,7 +69,9 @@ class Budgeting:
         used = await self._budgets.used(key, caller.thread, caller.session_id)
         found = await self._budgets.standings(key, caller.thread, caller.session_id)
         lines = [f"- {TITLES[scope]}: {_used_words(of)}" for scope, of in used.items()]
-        lines += [UNPRICED.format(TITLES[of.budget.scope], counted(of.unpriced, "call")) for of in found if of.unpriced]
+        for title, of in ((TITLES[standing.budget.scope], standing) for standing in found):
+            lines += [UNPRICED.format(title, counted(of.unpriced, "call"))] if of.unpriced else []
+            lines += [UNPRICED_RUNS.format(title, counted(of.unpriced_runs, "run"))] if of.unpriced_runs else []
         rows = tuple(_row(standing) for standing in found)
         table = Table(columns=("budget", "used", "of", "left"), rows=rows) if rows else None
         data: list[JsonValue] = [dict(zip(table.columns, row, strict=True)) for row in rows] if table else []
@@ -69,22 +82,32 @@ class Budgeting:
 
     async def set(self, caller: Caller, asked: SetArguments) -> Result:
         """Set the amounts that are named, and say them."""
-        if Right.ADMIN not in await self._members.rights(caller.person, caller.thread):
+        if not await self._is_admin(caller, caller.thread):
             raise NotAllowed(ADMINS_ONLY.format(self._members.who(Right.ADMIN)))
+        everywhere = caller.thread.model_copy(update={"channel": ""})
+        if asked.scope not in IN_CHANNEL and not await self._is_admin(caller, everywhere):
+            raise NotAllowed(CHANNEL_ONLY)
         amounts = {Unit.USD: asked.usd, Unit.TOKENS: asked.tokens, Unit.GPU_HOURS: asked.gpu_hours}
         new = {unit: amount_of(text) for unit, text in amounts.items() if text is not None}
         if not new:
             raise BadRequest("Say how much: `budget channel usd=50 gpu_hours=100 tokens=2M`, or `usd=none`.")
-        key = self._key(caller, asked)
+        key = await self._key(caller, asked)
         for unit, amount in new.items():
             await self._budgets.set(asked.scope, key, unit, amount, by=caller.person.key)
         said = ", ".join("none" if amount is None else shown(unit, amount) for unit, amount in new.items())
-        whose = asked.who or ("each person" if asked.scope is Scope.PERSON else TITLES[asked.scope].lower())
+        named = f"{asked.who} (`{key.rpartition('/')[2]}`)" if asked.who else ""
+        whose = named or ("each person" if asked.scope is Scope.PERSON else TITLES[asked.scope].lower())
         return Result(f"The budget of {whose.removesuffix(', this month')} is now: {said}.")
 
-    def _key(self, caller: Caller, asked: SetArguments) -> str:
+    async def _is_admin(self, caller: Caller, where: Thread) -> bool:
+        return Right.ADMIN in await self._members.rights(caller.person, where)
+
+    async def _key(self, caller: Caller, asked: SetArguments) -> str:
+        if asked.scope is Scope.PERSON and asked.who:
+            spoke = await self._conversations.people(caller.person.platform, caller.person.tenant)
+            return holder_of(asked.who, caller.person, spoke)
         if asked.scope is Scope.PERSON:
-            return holder_of(asked.who, caller.person) if asked.who else EACH
+            return EACH
         if asked.who:
             raise BadRequest("`who` goes with `budget person`.")
         if asked.scope is Scope.THREAD and not caller.session_id:

@@ -90,6 +90,8 @@ def _scope_lines(scope: Scope, spent: Spent, used: Used, models: Mapping[str, Sp
     lines.append(f"- Runs: {_run_words(used.runs)}")
     if used.set_aside != RunHours():
         lines.append(f"- Set aside for runs that are not over: {_run_words(used.set_aside)}")
+    if used.unpriced_runs and used.runs.usd + used.set_aside.usd:
+        lines.append(f"- Without a known price: {counted(used.unpriced_runs, 'run')}")
     return lines
 
 

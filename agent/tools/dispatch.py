@@ -137,6 +137,10 @@ class Dispatcher:
         """Whether its answers hold what others wrote: rows, logs, names, pages. Those of a tool that is gone may."""
         return self._tools[name].quotes_others if name in self._tools else bool(name)
 
+    def spends_again(self, name: str) -> bool:
+        """Whether a tool lets a run take what is left of its hours, which somebody approved before."""
+        return name in self._tools and self._tools[name].spends_again
+
     def knows(self, name: str) -> bool:
         """Whether there is such a tool now."""
         return name in self._tools

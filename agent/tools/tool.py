@@ -108,6 +108,8 @@ class Tool:
     A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
     person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.
 
+    `spends_again` says that it lets a run that is over take what is left of its hours, so that its card shows budgets.
+
     What is `on_demand` is offered to models once its name was said, as by a tool that finds it.
 
     `parameters` is the JSON schema of a tool of somebody else's server, which knows no token: its `execute` is begun
@@ -134,6 +136,7 @@ class Tool:
     exact: Callable[[Caller, Any], Awaitable[Arguments]] | None = None
     parameters: dict[str, Any] | None = None
     on_demand: bool = False
+    spends_again: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""

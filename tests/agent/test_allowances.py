@@ -105,6 +105,23 @@ async def test_a_cap_pays_for_what_has_a_price_and_is_settled_when_runs_end(harn
         assert not await starts(harness, brain, 1), "a price that nobody knows asks"
 
 
+async def test_a_new_cap_counts_what_was_spent_under_the_one_before(harness: Harness, csv: Path) -> None:
+    harness.fleet.an_hour = Decimal(2)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await click(harness, brain, await asked(harness, brain, csv), "reject")
+        await stage.asks("auto", "usd=5")
+        assert await starts(harness, brain, 2)
+        again = (await stage.asks("auto", "usd=5", person=BOB)).text
+        assert "up to $5.00 in all ($4.00 used or set aside), as bob said" in again
+        assert not await starts(harness, brain, 1)
+        assert "up to $6.00 in all ($4.00 used" in (await stage.asks("auto", "usd=6")).text
+        assert await starts(harness, brain, 1)
+        assert not await starts(harness, brain, 1)
+        await stage.asks("auto", "off")
+        assert "up to $5.00 in all ($0.00 used" in (await stage.asks("auto", "usd=5")).text, "a decision of its own"
+
+
 async def test_words_of_others_take_the_allowance_away(harness: Harness, csv: Path) -> None:
     call = ToolCall("c2", "start_training", json.dumps({"target": "health"}))
     look = ToolCall("c1", "list_runs", "{}")

@@ -1,26 +1,32 @@
 """Budgets and prices: what is counted, what is refused, and what is settled once a run is over."""
 
 import asyncio
+import re
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from agent.brain import Brain
+from agent.clock import month_began
 from agent.commands.typed import words_of
-from agent.domain.budgets import EACH, Scope, Unit, amount_of, shown
-from agent.domain.content import Card
+from agent.domain.budgets import EACH, Scope, Unit, amount_of, holder_of, shown
+from agent.domain.content import ALWAYS, Card
 from agent.domain.errors import BadRequest
+from agent.domain.events import Accepted, Ended, Started
 from agent.domain.policy import Grants, grants_of
 from agent.domain.prices import prices_of
-from agent.domain.runs import RunState
-from agent.ports import ModelReply
+from agent.domain.runs import ExitClass, Outcome, RunState
+from agent.llm.offline import OfflinePlanner
+from agent.ports import ModelReply, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
 from tests.agent.stage import Stage
+from tests.agent.test_allowances import click
 from tests.agent.test_deciding import asked, card_with
-from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, host
+from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, commanded, host, said
 
 
 @pytest.fixture
@@ -91,6 +97,18 @@ async def test_admins_set_budgets_and_everybody_sees_what_is_left(admin: Harness
             assert said in (await stage.asks("budget", "channel", *wrong.split())).text
 
 
+async def test_an_admin_of_one_channel_sets_no_budget_beyond_it(harness: Harness) -> None:
+    harness.options = replace(harness.options, grants=Grants(admin=grants_of(f"{ALICE.id}@{THREAD.channel}")))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await stage.tells("hello")  # begins a thread
+        for beyond in (("everywhere", "usd=0"), ("person", "usd=3"), ("person", f"who={BOB.key}", "usd=3")):
+            assert "You are an admin of this channel alone" in (await stage.asks("budget", *beyond)).text
+        assert await brain.stores.budgets.all() == []
+        for within in ("channel", "thread"):
+            assert "is now: $5.00" in (await stage.asks("budget", within, "usd=5")).text
+
+
 async def test_a_run_is_settled_with_what_it_used(admin: Harness) -> None:
     async with admin.open() as brain:
         stage = Stage(admin, brain)
@@ -107,6 +125,40 @@ async def test_a_run_is_settled_with_what_it_used(admin: Harness) -> None:
             (Scope.EVERYWHERE, "", 0.1),
         ):
             assert (await brain.stores.budgets.used(scope, key, None)).usd == pytest.approx(usd)
+
+
+async def test_over_a_change_of_month_what_ran_in_it_counts_and_what_is_open(admin: Harness) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "channel", "usd=5")
+
+        async def used() -> tuple[str, ...]:
+            card = (await stage.asks("budget")).card
+            assert card is not None
+            assert card.table is not None
+            return card.table.rows[0][1:]
+
+        run = await stage.running(SPEC.model_copy(update={"max_hours": 2.0, "price_usd": Decimal(2)}))
+        waits = await stage.running(SPEC.model_copy(update={"max_hours": 0.5, "price_usd": Decimal(1)}))
+        await stage.ended(waits, RunState.STOPPED)  # after a minute, in the old month
+        next_month = (month_began(admin.clock.now()) + timedelta(days=32)).replace(day=1)
+        admin.clock.forward((next_month - admin.clock.now()).total_seconds() + 1800)
+        assert await used() == ("$4.00", "$5.00", "$1.00"), "what is open now is set aside now"
+        outcome = Outcome(state=RunState.FAILED, exit_class=ExitClass.USER_ERROR, reason="bad", seconds=3600.0)
+        await stage.says(run, Ended(outcome=outcome))
+        assert await used() == ("$1.00", "$5.00", "$4.00"), "half of its hour ran in the old month"
+        card = (await stage.asks("cost")).card
+        assert card is not None
+        of_channel, of_thread = "- Runs: 30 min 00 s on CPUs, $1.00", "- Runs: 1 h 01 min on CPUs, $2.02"
+        assert of_channel in card.body
+        assert of_thread in card.body
+        for _ in range(2):
+            assert "tried again" in (await stage.asks("retry", run.id)).text
+            assert await used() == ("$3.00", "$5.00", "$2.00")
+            await stage.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9))
+            await stage.says(run, Ended(outcome=outcome.model_copy(update={"seconds": 0.001})))
+        await stage.asks("budget", "channel", "usd=2.5")
+        assert "left of $2.50" in (await stage.asks("retry", run.id)).text
 
 
 async def test_what_runs_cost_is_shown_beside_what_models_cost(harness: Harness) -> None:
@@ -128,7 +180,11 @@ async def test_what_runs_cost_is_shown_beside_what_models_cost(harness: Harness)
             f"- `{run.id}` y: 1 min 00 s on 2 GPUs, 0.03 GPU-hours, $0.10",
         }
         of_channel = lines[lines.index("**This channel, this month**") :]
-        assert of_channel[1:3] == ["- Language models: nothing", "- Runs: 0.03 GPU-hours, 1 min 00 s on CPUs, $0.10"]
+        assert of_channel[1:4] == [
+            "- Language models: nothing",
+            "- Runs: 0.03 GPU-hours, 1 min 00 s on CPUs, $0.10",
+            "- Without a known price: 1 run",
+        ]
         card = (await stage.asks("budget")).card
         assert card is not None
         assert "- This channel, this month: $0.10 (language models $0.00, runs $0.10), 0 tokens" in card.body
@@ -145,7 +201,7 @@ async def test_what_is_left_stands_on_the_card_and_more_than_that_is_not_approve
         stage = Stage(admin, brain)
         await stage.asks("budget", "channel", "usd=8")
         card = await priced(admin, brain, csv)
-        assert facts_of(card)["Budget"] == "this channel $0.00 of $8.00 this month"
+        assert facts_of(card)["Budget"] == "this channel $8.00 left of $8.00 this month"
         before = len(admin.adapter.whispers)
         await brain.router.accept(clicked(card.buttons[0]))
         await admin.until(lambda: len(admin.adapter.whispers) > before)
@@ -158,6 +214,30 @@ async def test_what_is_left_stands_on_the_card_and_more_than_that_is_not_approve
         await stage.asks("budget", "channel", "usd=15")
         await brain.router.accept(clicked(card.buttons[0]))
         await admin.until(lambda: len(admin.fleet.launched) == 1)
+
+
+async def test_what_is_left_stands_on_a_plan_of_gpu_hours_and_where_a_run_is_tried_again(
+    admin: Harness, csv: Path
+) -> None:
+    admin.fleet.infos, admin.fleet.an_hour = (host("gpu-1", gpus=2),), Decimal(2)
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        run = await stage.running(SPEC.model_copy(update={"gpus": 1, "max_hours": 2.5, "price_usd": Decimal(2)}))
+        await stage.asks("budget", "channel", "gpu_hours=10", "tokens=2M")
+        await stage.asks("budget", "thread", "usd=9")
+        left = "this channel 7.5 left of 10 GPU-hours this month; this thread $4.00 left of $9.00"
+        assert facts_of(await asked(admin, brain, csv))["Budget"] == left
+        await stage.ended(run, RunState.STOPPED)
+    call = ToolCall("c1", "retry_run", f'{{"run": "{run.id}"}}')
+    admin.model = ScriptedModel(ModelReply("", (ToolCall("c0", "list_runs", "{}"),), "m"), ModelReply("", (call,), "m"))
+    async with admin.open() as brain:
+        await brain.router.accept(said("what failed is worth another look"))
+        await admin.until(lambda: any(one.card.title.startswith("Retry") for one in admin.adapter.shown if one.card))
+        card = next(one.card for one in admin.adapter.shown if one.card and one.card.title.startswith("Retry"))
+        assert (
+            facts_of(card)["Budget"]
+            == "this channel 10 left of 10 GPU-hours this month; this thread $8.97 left of $9.00"
+        )
 
 
 async def test_two_clicks_at_once_spend_no_dollar_twice(admin: Harness, csv: Path) -> None:
@@ -221,6 +301,39 @@ async def test_calls_without_a_known_price_are_named_where_money_is_limited(admi
     assert "price" not in without.body
 
 
+async def test_runs_without_a_known_price_are_named_where_money_is_limited(admin: Harness, csv: Path) -> None:
+    admin.fleet.an_hour = None
+    admin.model = ScriptedModel(ModelReply("Fine.", (), "m", tokens_in=9, tokens_out=2))
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.tells("how are you?")
+    admin.model = OfflinePlanner()
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        await stage.asks("budget", "channel", "usd=5", "gpu_hours=9")
+        first = await asked(admin, brain, csv)
+        own = "this job has no known price, so no budget of money counts it"
+        gpus = "this channel 9 left of 9 GPU-hours this month"
+        left = "this channel $5.00 left of $5.00 this month (without 1 call of no known price)"
+        assert facts_of(first)["Budget"] == f"{left}; {gpus}; {own}"
+        await click(admin, brain, first, ALWAYS)
+        run = await brain.stores.runs.get(admin.fleet.launched[0].run)
+        await stage.says(run, Accepted(boot_id="b"), Started(model="m", total_steps=9))
+        await stage.ended(run, RunState.FAILED)
+        assert "tried again" in (await stage.asks("retry", run.id)).text  # it is one run, with two attempts
+        await brain.router.accept(commanded("start", "health", "seed=9"))
+        await stage.settled()
+        by_itself = [one.card for one in admin.adapter.shown if one.card and "always here" in one.card.footer][-1]
+        named = "(without 1 call and 1 run of no known price)"
+        assert facts_of(by_itself)["Budget"] == f"this channel $5.00 left of $5.00 this month {named}; {gpus}; {own}"
+        card = (await stage.asks("budget")).card
+    assert card is not None
+    assert [line for line in card.body.splitlines() if "2 runs" in line] == [
+        "- This channel, this month: 2 runs without a known price, which the budget of money does not count; one of "
+        "GPU-hours counts those on GPUs."
+    ]
+
+
 async def test_a_summary_is_billed_to_who_asks_for_it(admin: Harness) -> None:
     summary = ModelReply("Bob greeted me.", (), "m", tokens_in=300, tokens_out=4)
     admin.model = ScriptedModel(ModelReply("Fine.", (), "m", tokens_in=90, tokens_out=2), summary)
@@ -254,6 +367,43 @@ async def test_a_budget_of_each_person_gives_way_to_ones_own(admin: Harness) -> 
             assert card.table is not None
             shown_to[person.id] = card.table.rows[0][2]
         assert shown_to == {ALICE.id: "$9.00", BOB.id: "$5.00"}
+
+
+@pytest.mark.parametrize(
+    ("who", "key"),
+    [
+        ("<@U-bob>", "slack/T1/U-bob"),
+        ("<@U7|carol>", "slack/T1/U7"),
+        ("<@!184>", "slack/T1/184"),
+        ("U-bob", "slack/T1/U-bob"),
+        ("@Bob", "slack/T1/U-bob"),
+        ("alice", "slack/T1/U-alice"),
+        ("U012AB", "slack/T1/U012AB"),
+        ("slack/T2/U9", "slack/T2/U9"),
+        ("ann", "Several people here are called `ann`. Write the id of one: `U1`, `U2`."),
+        ("carol", "I know nobody here as `carol`. Mention them (`who=@…`), or write their id: `who=U012AB`."),
+        ("CAROL", "I know nobody here as `CAROL`."),
+        ("<@U7|carol> and <@U8>", "I know nobody here"),
+    ],
+)
+def test_a_person_is_named_by_mention_id_or_a_name_that_is_one_persons(who: str, key: str) -> None:
+    spoke = [BOB, *(BOB.model_copy(update={"id": id_, "name": "ann"}) for id_ in ("U1", "U2"))]
+    if " " not in key:
+        assert holder_of(who, ALICE, spoke) == key
+        return
+    with pytest.raises(BadRequest, match=re.escape(key)):
+        holder_of(who, ALICE, spoke)
+
+
+async def test_a_budget_of_a_name_is_set_for_who_spoke_under_it(admin: Harness) -> None:
+    async with admin.open() as brain:
+        stage = Stage(admin, brain)
+        assert "I know nobody here as `bob`" in (await stage.asks("budget", "person", "who=bob", "usd=5")).text
+        assert await brain.stores.budgets.all() == []
+        await stage.tells("hello", person=BOB)
+        set_ = (await stage.asks("budget", "person", "who=bob", "usd=5")).text
+        assert set_ == "The budget of bob (`U-bob`) is now: $5.00."
+        assert [budget.key for budget in await brain.stores.budgets.all()] == [BOB.key]
 
 
 @pytest.mark.parametrize("text", ["budget channel usd=5 gpu_hours=10", "budget person who=U1 usd=none", "auto off"])

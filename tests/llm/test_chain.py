@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from agent.domain.errors import TooLong, Unavailable
-from agent.llm.chain import BY_RULES, GatewayModels, ModelChain
+from agent.llm.chain import BY_RULES, GatewayModel, GatewayModels, ModelChain
 from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
-from tests.llm.conftest import ASKED, CANARY, GatewayProcess, answer
+from tests.llm.conftest import ASKED, CANARY, HANG_S, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
 
 
@@ -151,8 +151,70 @@ async def test_what_was_paid_for_in_vain_is_stored(
         await brain.router.accept(said("stop"))
         await brain.router.idle()
         stopped = await brain.stores.usage.spent()
-    assert (stopped.calls, stopped.unpriced) == (2, 1)
+    assert (stopped.calls, stopped.unpriced) == (2, 0)
     assert stopped.tokens_in > 2100
+    read, said_words = stopped.tokens_in - 2000, stopped.tokens_out
+    assert stopped.usd == pytest.approx(2000 * 0.15e-6 + read * 0.15e-6 + said_words * 0.6e-6)
+
+
+async def given_up(model: GatewayModel, server: ModelServer, *, after: int) -> None:
+    """End an answer after so many pieces, or, after none, once its request was sent."""
+    before = len(server.requests)
+    stream = model.stream(ASKED, (STATUS,))
+    for _ in range(after):
+        await anext(stream)
+    if not after:
+        silent = asyncio.ensure_future(anext(stream))
+        async with asyncio.timeout(HANG_S):
+            while len(server.requests) == before:
+                await asyncio.sleep(0.01)
+        silent.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await silent
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("after", [0, 3])
+async def test_an_answer_that_is_given_up_costs_what_was_read_and_said(
+    gateway: GatewayProcess, server: ModelServer, after: int
+) -> None:
+    for name, price in (("gpt-4o", (2.5e-6, 10e-6)), ("nobody-knows", None)):
+        server.script(Hang(after=after or -1))
+        unused: list[ModelReply] = []
+        await given_up(gateway.chain(server, name, unused=unused.append), server, after=after)
+        (one,) = unused
+        assert one.model == f"openai/{name}"
+        assert one.tokens_in > 40  # the messages, and a tool
+        assert one.tokens_out >= after
+        expected = price and pytest.approx(one.tokens_in * price[0] + one.tokens_out * price[1])
+        assert one.cost_usd == expected
+
+
+async def test_what_is_given_up_counts_the_models_that_failed_before(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
+    server.script(Reply("", usage=(1000, 0)), Reply("", usage=(1000, 0)), model="gpt-4o-mini")
+    server.script(Hang(after=2), model="gpt-4o")
+    unused: list[ModelReply] = []
+    await given_up(gateway.chain(server, "gpt-4o-mini", "gpt-4o", unused=unused.append), server, after=2)
+    (one,) = unused
+    assert one.tokens_in > 2040
+    assert one.cost_usd == pytest.approx(2000 * 0.15e-6 + (one.tokens_in - 2000) * 2.5e-6 + one.tokens_out * 10e-6)
+
+
+async def test_a_model_that_stayed_silent_costs_what_it_was_sent(gateway: GatewayProcess, server: ModelServer) -> None:
+    server.script(Hang(after=-1), Fail(500))
+    unused: list[ModelReply] = []
+    with pytest.raises(Unavailable):
+        await answer(gateway.chain(server, "gpt-4o", unused=unused.append), tools=(STATUS,))
+    (silent,) = unused
+    assert silent.tokens_in > 40
+    assert silent.tokens_out == 0
+    assert silent.cost_usd == pytest.approx(silent.tokens_in * 2.5e-6)
+    unused.clear()
+    with pytest.raises(Unavailable):
+        await answer(gateway.chain(server, "gpt-4o", unused=unused.append))
+    assert unused == [], "an answer that was refused costs nothing"
 
 
 async def test_tries_that_failed_make_a_conversation_no_longer(

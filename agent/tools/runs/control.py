@@ -77,7 +77,7 @@ class Control:
         def tool(name: str, does: str, run: Callable[[Caller, Any], Awaitable[Result]], **more: Any) -> Tool:
             own, exact = partial(self._own, name), partial(self._exact, VERBS[name])
             arguments = more.pop("arguments", ControlArguments)
-            return Tool(name, does, arguments, Effect.WRITE, run=run, own=own, exact=exact)
+            return Tool(name, does, arguments, Effect.WRITE, run=run, own=own, exact=exact, **more)
 
         return (
             tool("pause_run", "Pause a run: it saves a checkpoint and frees its GPUs.", self.pause),
@@ -98,7 +98,12 @@ class Control:
                 plan=self.plan_kill,
                 execute=self.kill,
             ),
-            tool("retry_run", "Try a failed, lost or stopped run again, from its last checkpoint.", self.retry),
+            tool(
+                "retry_run",
+                "Try a failed, lost or stopped run again, from its last checkpoint.",
+                self.retry,
+                spends_again=True,
+            ),
             tool(
                 "set_priority",
                 "Move a run in the queue: high, normal or low.",
