@@ -116,7 +116,7 @@ class Settings(BaseSettings):
     mcp: Path | None = None  # a file of MCP servers, whose tools models get; see `bot.mcp.config`
     runs: Literal["channel", "workspace"] = "channel"  # who sees a run: people of its channel, or of the workspace
     ask: Who = "*"  # who may talk to the bot, as `agent.domain.policy.grants_of` reads it
-    launch: Who = "*"  # who may decide about what they asked for themselves
+    launch: Who = ""  # who may decide about what they asked for themselves; empty: who may ask
     approvers: Who = ""  # who may decide for others
     admins: Who = ""  # who may set budgets
     second_person: SecondPerson = SecondPerson.NEVER  # what somebody else than who asked has to decide
@@ -178,7 +178,7 @@ class Settings(BaseSettings):
         """Who may do what."""
         return Grants(
             ask=grants_of(self.ask),
-            launch=grants_of(self.launch),
+            launch=grants_of(self.launch or self.ask),
             approve=grants_of(self.approvers),
             admin=grants_of(self.admins),
         )

@@ -118,11 +118,11 @@ class ApprovalService:
             await self._settling.end(decided, await self._conversations.turn(decided.turn_id))
 
     async def same(self, turn: Turn, needed: NeedsApproval) -> Approval | None:
-        """The question of an earlier turn that waits already and asks for exactly this; a second card would hide it."""
+        """The question that waits already and asks for exactly this; a second card would hide it."""
         asks = self._question(turn, ToolCall("", needed.tool.name, ""), needed)
         for one in await self._approvals.of_state(ApprovalState.PENDING):
             about = (one.session_id, one.tool, one.requester, one.arguments)
-            if one.turn_id != turn.id and about == (asks.session_id, asks.tool, asks.requester, asks.arguments):
+            if about == (asks.session_id, asks.tool, asks.requester, asks.arguments):
                 return one
         return None
 

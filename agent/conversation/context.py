@@ -3,7 +3,8 @@
 Pure: messages and a compaction in, messages out. Messages are cut apart only where every call has its answer.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.conversation.prompt import as_read
@@ -61,11 +62,24 @@ def read_by_model(talk: Conversation, *, window: int) -> list[ModelMessage]:
     tools = _tools_by_call(talk.history)
     shown = [
         _shortened(_put_away(said, made, tools), most_chars=int(window * talk.longest_share) * BYTES_A_TOKEN)
-        for said in kept
+        for said in _told_apart(kept)
     ]
     if not made.summary:
         return shown
     return [ModelMessage(Role.USER, f"[summary, by Trainyard, of what was said before] {made.summary}"), *shown]
+
+
+def _told_apart(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
+    """The messages; where several people have one name, with their ids."""
+    people = {(said.speaker, said.steers or said.person) for said in messages if said.speaker}
+    names = Counter(name for name, _ in people)
+    for said in messages:
+        shared = names[said.speaker] > 1
+        yield replace(said, speaker=f"{said.speaker} ({_whose(said)})") if shared else said
+
+
+def _whose(said: ModelMessage) -> str:
+    return (said.steers or said.person).rpartition("/")[2]
 
 
 def _tools_by_call(history: Sequence[ModelMessage]) -> Mapping[str, str]:

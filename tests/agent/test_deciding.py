@@ -189,3 +189,20 @@ async def test_what_ends_a_run_has_nothing_to_change(harness: Harness) -> None:
 def test_slash_words_that_decide_nothing_are_refused() -> None:
     with pytest.raises(BadRequest, match="cannot read"):
         decision_of(("approve", "a-1", "maybe"))
+
+
+async def test_two_equal_calls_of_one_reply_ask_once(harness: Harness, csv: Path) -> None:
+    calls = tuple(ToolCall(name, "start_training", '{"target": "health"}') for name in ("k1", "k2"))
+    harness.model = model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("It waits.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train", files=attached(csv)))
+        card = await card_with(harness, "approve")
+        await brain.router.idle()
+        await brain.delivery.idle()
+        shown = [content.card for content in harness.adapter.shown if content.card and content.card.kind == "approval"]
+        assert len({one.buttons[0].subject for one in shown}) == 1
+        await brain.router.accept(clicked(card.buttons[0]))
+        await harness.until(lambda: len(model.asked) == 2)
+        await brain.router.idle()
+    assert len(harness.fleet.launched) == 1
+    assert any("People are asked about just this already" in said.text for said in model.asked[-1])

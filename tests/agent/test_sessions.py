@@ -424,3 +424,17 @@ async def test_a_model_cannot_do_what_is_for_commands(harness: Harness) -> None:
         await harness.until(lambda: "I cannot." in harness.adapter.texts())
         assert not [schema for schema in brain.dispatcher.schemas() if schema.name == "new_session"]
     assert model.asked[1][-1].text == '{"error": "People do that themselves, with a command: `new`."}'
+
+
+async def test_people_of_one_name_are_told_apart_by_their_ids(harness: Harness) -> None:
+    harness.model = model = answers("1", "2", "3")
+    other = ALICE.model_copy(update={"id": "U-alice2"})
+    async with harness.open() as brain:
+        await tells(harness, brain, "one")
+        await tells(harness, brain, "two", person=BOB)
+        await tells(harness, brain, "three", person=other)
+    first, second, third = ([as_read(said) for said in asked if said.speaker] for asked in model.asked)
+    assert '[from "alice"]' in first[0]
+    assert '[from "bob"]' in second[-1]
+    named = [f'[from "{name}"]' for name in (f"alice ({ALICE.id})", "bob", "alice (U-alice2)")]
+    assert [line.partition("]")[0] + "]" for line in third] == named

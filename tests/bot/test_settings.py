@@ -8,6 +8,8 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
+from agent.domain.inbound import Person, Thread
+from agent.domain.policy import Right
 from bot import cli
 from bot.doctor import Line, _limited, _screen, examine, refused
 from bot.platforms import edit_gaps_s, needs
@@ -145,3 +147,14 @@ async def test_the_doctor_looks_at_what_is_not_configured(sets: Sets) -> None:
     printed = io.StringIO()
     await examine(Settings(), Console(file=printed, width=200))
     assert "not configured (DISCORD_TOKEN)" in printed.getvalue()
+
+
+def test_who_may_not_ask_may_not_launch_unless_that_is_said(sets: Sets) -> None:
+    sets("TRAINYARD_ASK", "U-bob")
+    thread = Thread(platform="slack", tenant="T1", channel="C1", thread_id="1")
+    alice, bob = (Person(platform="slack", tenant="T1", id=f"U-{name}", name=name) for name in ("alice", "bob"))
+    assert Settings().grants.of(alice, thread, ()) == frozenset()
+    assert Settings().grants.of(bob, thread, ()) == {Right.ASK, Right.LAUNCH}
+    sets("TRAINYARD_LAUNCH", "U-alice")
+    assert Settings().grants.of(alice, thread, ()) == {Right.ASK, Right.LAUNCH}
+    assert Settings().grants.of(bob, thread, ()) == {Right.ASK}
