@@ -151,7 +151,8 @@ class SessionTools:
         address = asked.address.strip("<>`")
         session_id = address if address.startswith("s-") else await self._sessions.at(address, caller.thread)
         homes = await self._sessions.threads(session_id or "")
-        if session_id is None or not any(caller.may_read(home) for home in homes):
+        here = replace(caller, workspace=False)  # what opens runs to a workspace opens no conversation
+        if session_id is None or not any(here.may_read(home) for home in homes):
             raise NotFound(NO_SESSION)
         if session_id == caller.session_id:
             _, newest = await self._newest(caller)

@@ -252,6 +252,22 @@ async def test_a_thread_goes_on_with_another_one_of_its_channel_only(harness: Ha
     assert words(model.asked[2]) == ["what colour is it?", "It is blue.", "which one?"]
 
 
+async def test_a_private_conversation_stays_private_where_runs_are_open_to_the_workspace(harness: Harness) -> None:
+    harness.options = replace(harness.options, runs_open=True)
+    private = THREAD.model_copy(update={"channel": "D-alice", "thread_id": "1800000000.000001"})
+    harness.model = model = answers("I keep it.", "Nothing.")
+    async with harness.open() as brain:
+        await brain.router.accept(said("my salary is 5", thread=private))
+        await harness.until(lambda: "I keep it." in harness.adapter.texts())
+        await brain.router.idle()
+        hidden = await brain.stores.conversations.session_of(private, create=False)
+        for address in (hidden, "https://team.slack.com/archives/D-alice/p1800000000000001"):
+            told = await tells(harness, brain, f"resume {address}", person=BOB)
+            assert told == "I find no conversation there that you may read here."
+        await tells(harness, brain, "what was said?", person=BOB)
+    assert words(model.asked[1]) == ["what was said?"]
+
+
 async def test_people_have_their_words_deleted_after_a_button(harness: Harness) -> None:
     harness.model = model = answers("Noted.", "Fine.", "A summary of the canary.", "Then we begin again.")
     async with harness.open() as brain:
