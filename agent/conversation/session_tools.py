@@ -115,10 +115,7 @@ class SessionTools:
 
     async def undo(self, caller: Caller, _asked: NoArguments) -> Result:
         """Take the last turn out of what models read, and name what it did."""
-        turn, newest = await self._newest(caller)
-        made = (await self._conversations.context(caller.session_id)).compaction
-        if newest <= made.upto:
-            raise Conflict("The last turn is part of a summary, or from before a fresh start; it cannot be taken out.")
+        turn, _ = await self._newest(caller)
         await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, notice=self._undone)
         self._delivery.wake(caller.thread.key)
         return Result("")

@@ -45,8 +45,11 @@ def events_of(connection: Connection, session_id: str) -> list[SessionEvent]:
         .order_by(message.c.id)
     ).all()
     commands = _commands(connection, session_id) if rows else []
+    fresh = (compaction.c.upto > 0) & (compaction.c.cleared == compaction.c.upto)  # else, without a summary, no event
     made = connection.execute(
-        select(compaction).where(compaction.c.session_id == session_id).order_by(compaction.c.id)
+        select(compaction)
+        .where(compaction.c.session_id == session_id, (compaction.c.summary != "") | fresh)
+        .order_by(compaction.c.id)
     ).all()
     compactions, turns = list(made), _turns(connection, session_id, rows)
     last = {row.turn_id: row.id for row in rows}

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,7 +17,7 @@ from agent.domain.inbound import Inbound, Person, Thread
 from agent.domain.questions import QUESTION_KEY
 from agent.domain.session_events import ACT_KEY, Recording, quoted
 from agent.ports import ModelMessage, Role
-from agent.storage.conversations import as_message, as_turn
+from agent.storage.conversations import as_compaction, as_message, as_turn
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
 from agent.storage.session_events import events_of
@@ -23,6 +25,7 @@ from agent.storage.tables import approval, binding, compaction, inbox, message, 
 from agent.stores import Forgotten, InboxState, SessionInfo, Turn, TurnState
 
 DELETED = "[deleted]"
+SUMMARISED = "The last turn is part of a summary, or from before a fresh start; it cannot be taken out."
 BUSY = "A turn is at work here, or waits for people. Say `stop`, or decide on its card first."
 
 
@@ -50,7 +53,8 @@ class SqlSessions:
     ) -> None:
         """Take a turn out of what models read, and show what is `notice` of its messages, in one transaction.
 
-        Raises `Conflict` while it has not ended.
+        Of a summary that was made within the turn they read the one before it again. Raises `Conflict` while it has not
+        ended, and where a summary stands for all of it.
         """
         change = update(turn).where(turn.c.id == turn_id, turn.c.state == TurnState.DONE)
         query = (
@@ -63,7 +67,9 @@ class SqlSessions:
         def store(connection: Connection) -> None:
             if connection.execute(change.values(state=TurnState.UNDONE)).rowcount != 1:
                 raise Conflict(BUSY)
-            text = notice([as_message(row) for row in connection.execute(query).all()])
+            rows = connection.execute(query).all()
+            _unsummarise(connection, rows)
+            text = notice([as_message(row) for row in rows])
             put_post(connection, key, thread, Content(text=text), whisper=None, urgent=True)
 
         await self._database.write(store)
@@ -144,6 +150,23 @@ class SqlSessions:
             return Forgotten(len(forgotten) + len(reasons), redrawn)
 
         return await self._database.write(store)
+
+
+def _unsummarise(connection: Connection, undone: Sequence[Row[Any]]) -> None:
+    """Go back to what models read before a turn, where they read a summary of its beginning.
+
+    Raises `Conflict` where they read nothing else of it.
+    """
+    session_id, first, last = undone[0].session_id, undone[0].id, undone[-1].id
+    newest = select(compaction).where(compaction.c.session_id == session_id).order_by(compaction.c.id.desc()).limit(1)
+    made = connection.execute(newest).one_or_none()
+    if made is None or made.upto < first:
+        return
+    if made.upto >= last:
+        raise Conflict(SUMMARISED)
+    before = connection.execute(newest.where(compaction.c.upto < first)).one_or_none()
+    values = {"session_id": session_id, "at": datetime.now(UTC)} | asdict(as_compaction(before))
+    connection.execute(insert(compaction), values)
 
 
 def _own_messages(connection: Connection, person: Person) -> list[tuple[Row[Any], bool]]:

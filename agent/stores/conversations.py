@@ -209,7 +209,8 @@ class Sessions(Protocol):
     ) -> None:
         """Take a turn out of what models read, and show what is `notice` of its messages, in one transaction.
 
-        Raises `Conflict` while it has not ended.
+        Of a summary that was made within the turn they read the one before it again. Raises `Conflict` while it has not
+        ended, and where a summary stands for all of it.
         """
 
     async def recording(self, session_id: str) -> Recording:

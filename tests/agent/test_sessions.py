@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agent.brain import Brain
-from agent.conversation.prompt import as_read
+from agent.conversation.prompt import SUMMARY, as_read
 from agent.domain.content import Document
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Thread
@@ -135,6 +135,70 @@ async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: H
         assert await tells(harness, brain, "undo") == "Nothing was said in this conversation yet."
         await tells(harness, brain, "what did we say?")
     assert words(model.asked[-1]) == ["what did we say?"]
+
+
+async def test_undo_takes_a_summary_that_was_made_in_the_turn_with_it(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow,)
+    calls = (ToolCall("c1", "look", '{"what": "b"}'), ToolCall("c2", "look_long", '{"what": "a"}'))
+    looks = (ModelReply("", (call,), "m") for call in calls)
+    texts = ("Hello.", "They greeted.", "Yes.", "They greeted, and plan the canary.", "Done.", "Well.")
+    hello, greeted, yes, plan, done, well = (ModelReply(text, (), "m") for text in texts)
+    harness.model = model = ScriptedModel(hello, greeted, yes, *looks, plan, done, well)
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        await tells(harness, brain, "compact")
+        await tells(harness, brain, "and you?")
+        await brain.router.accept(said("do the canary"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("compact"))
+        await harness.until(lambda: any("I summarised the 6 messages" in text for text in harness.adapter.texts()))
+        slow.go_on.set()
+        await harness.until(lambda: "Done." in harness.adapter.texts())
+        assert "I forgot the last turn: “do the canary”" in await tells(harness, brain, "undo")
+        await tells(harness, brain, "what now?")
+        await tells(harness, brain, "export")
+    summary = "[summary, by Trainyard, of what was said before] They greeted."
+    assert words(model.asked[-1]) == [summary, "and you?", "Yes.", "what now?"]
+    assert "fresh start" not in Path(harness.adapter.shown[-1].files[1].path).read_text()
+
+
+async def test_undo_of_a_turn_that_compacts_itself_leaves_no_summary(harness: Harness) -> None:
+    class Large:
+        def tools(self) -> Sequence[Tool]:
+            async def run(_caller: Caller, asked: What) -> Result:
+                return Result(f"{'w ' * 3_500}{asked.what}")
+
+            return (Tool("read", "Read it.", What, Effect.READ, run=run, cap_chars=60_000),)
+
+    class Summarises:
+        async def stream(self, messages: Sequence[ModelMessage], _tools: object) -> AsyncIterator[ModelReply]:
+            asked.append(messages)
+            if messages[0].text == SUMMARY:
+                yield ModelReply("They plan the canary.", (), "m")
+            elif len(asked) > 12 or messages[-1].text == "what now?":
+                yield ModelReply("Done.", (), "m")
+            else:
+                yield ModelReply("", (ToolCall(f"c{len(asked)}", "read", f'{{"what": "{len(asked)}"}}'),), "m")
+
+    asked: list[Sequence[ModelMessage]] = []
+    harness.toolsets, harness.model = (Large(),), Summarises()
+    harness.options = replace(harness.options, context_tokens=12_000)
+    async with harness.open() as brain:
+        await tells(harness, brain, "do the canary")
+        assert any("getting long, so I summarised" in text for text in harness.adapter.texts())
+        assert "I forgot the last turn: “do the canary”" in await tells(harness, brain, "undo")
+        await tells(harness, brain, "what now?")
+    assert words(asked[-1]) == ["what now?"]
+
+
+async def test_what_a_summary_alone_stands_for_is_not_undone(harness: Harness) -> None:
+    harness.model = answers("Hello.", "They greeted.")
+    async with harness.open() as brain:
+        for made in ("compact", "new"):
+            await tells(harness, brain, "hello there")
+            await tells(harness, brain, made)
+            assert "it cannot be taken out" in await tells(harness, brain, "undo")
 
 
 class Doubtful:
