@@ -29,7 +29,8 @@ FRESH = "_A fresh start: of what was said so far I read nothing any more. `resum
 AT_WORK = "An answer is being given here. Say `stop`, or wait for its end, and then begin anew."
 BEGUN_ANEW = "A fresh start was made before anybody answered."
 BACK = "_I read this conversation from its beginning again._"
-MOVED = "This thread goes on with the conversation {}; what was said here before is kept as {}."
+MOVED = "This thread goes on with the conversation `{}`"
+KEPT = "; what was said here before is kept as `{}`"
 EXPORTS = "sessions"  # the folder of all exports
 NO_SESSION = "I find no conversation there that you may read here."
 FORGET = (
@@ -155,7 +156,8 @@ class SessionTools:
             _, newest = await self._newest(caller)
             await self._compact(caller, Compaction(made_after=newest), BACK)
             return Result("")
-        text = MOVED.format(f"`{session_id}`", f"`{caller.session_id}`")
+        left = KEPT.format(caller.session_id) if await self._sessions.newest(caller.session_id) else ""
+        text = f"{MOVED.format(session_id)}{left}."
         await self._sessions.bind(caller.thread, session_id, key=caller.act, text=text)
         self._delivery.wake(caller.thread.key)
         return Result("")

@@ -97,22 +97,30 @@ class SqlSessions:
         ]
 
     async def threads(self, session_id: str) -> Sequence[Thread]:
-        """The threads of a session; empty where there is no such session."""
-        query = select(binding.c.thread).where(binding.c.session_id == session_id)
-        rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [wire.decode(Thread, row.thread) for row in rows]
+        """The threads of a session, or the last one of a session that people left; empty where there is none."""
+        bound = select(binding.c.thread).where(binding.c.session_id == session_id)
+        left = select(turn.c.thread).where(turn.c.session_id == session_id).order_by(turn.c.created_at.desc()).limit(1)
+
+        def find(connection: Connection) -> Sequence[str]:
+            return connection.execute(bound).scalars().all() or connection.execute(left).scalars().all()
+
+        return [wire.decode(Thread, thread) for thread in await self._database.read(find)]
 
     async def at(self, address: str, near: Thread) -> str | None:
-        """The session of the thread that an address of the same workspace is of."""
+        """The session of the thread that an address of the same workspace is of.
+
+        One of a message that is in no thread is of its channel's own conversation, as in direct messages.
+        """
         beginning = f"{near.platform}/{near.tenant}/"
         query = select(binding.c.session_id, binding.c.thread).where(
             binding.c.thread_key.startswith(beginning, autoescape=True)
         )
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         found = [(wire.decode(Thread, row.thread), str(row.session_id)) for row in rows]
-        digits = address.replace(".", "")
+        digits, parts = address.replace(".", ""), address.split("/")
         fits = [one for one in found if one[0].thread_id and one[0].thread_id.replace(".", "") in digits]
         fits.sort(key=lambda one: one[0].channel not in address)
+        fits += [one for one in found if not one[0].thread_id and one[0].channel in parts and "?" not in address]
         return fits[0][1] if fits else None
 
     async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:

@@ -220,10 +220,13 @@ class Sessions(Protocol):
         """The sessions in which something was said last, the newest first."""
 
     async def threads(self, session_id: str) -> Sequence[Thread]:
-        """The threads of a session; empty where there is no such session."""
+        """The threads of a session, or the last one of a session that people left; empty where there is none."""
 
     async def at(self, address: str, near: Thread) -> str | None:
-        """The session of the thread that an address of the same workspace is of."""
+        """The session of the thread that an address of the same workspace is of.
+
+        One of a message that is in no thread is of its channel's own conversation, as in direct messages.
+        """
 
     async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:
         """Let a thread go on with a session, and say so there, in one transaction."""

@@ -316,6 +316,46 @@ async def test_a_thread_goes_on_with_another_one_of_its_channel_only(harness: Ha
     assert words(model.asked[2]) == ["what colour is it?", "It is blue.", "which one?"]
 
 
+async def test_a_conversation_that_a_thread_left_is_found_again(harness: Harness) -> None:
+    elsewhere = THREAD.model_copy(update={"channel": "C2"})
+    harness.model = model = answers("Hello.", "It is blue.", "As I said.", "You said hello.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        left = await brain.stores.conversations.session_of(THREAD, create=False)
+        await tells(harness, brain, "what colour is it?", thread=ELSEWHERE)
+        other = await brain.stores.conversations.session_of(ELSEWHERE, create=False)
+        told = await tells(harness, brain, f"resume {other}")
+        assert (
+            told
+            == f"This thread goes on with the conversation `{other}`; what was said here before is kept as `{left}`."
+        )
+        await tells(harness, brain, "which one?")
+        assert "that you may read" in await tells(harness, brain, f"resume {left}", thread=elsewhere)
+        assert f"goes on with the conversation `{left}`" in await tells(harness, brain, f"resume {left}")
+        await tells(harness, brain, "and I?")
+        await tells(harness, brain, "export")
+        assert f"The conversation `{left}`: 4 messages." in harness.adapter.texts()
+        new = THREAD.model_copy(update={"thread_id": "1700000001.000001"})
+        told = await tells(harness, brain, f"resume {left}", thread=new)
+        assert told == f"This thread goes on with the conversation `{left}`.", "nothing was said there before"
+    assert words(model.asked[-1]) == ["hello there", "Hello.", "and I?"]
+
+
+async def test_a_link_to_a_message_in_no_thread_is_of_the_direct_messages(harness: Harness) -> None:
+    direct = THREAD.model_copy(update={"channel": "D-alice", "thread_id": ""})
+    aside = direct.model_copy(update={"thread_id": "1800000000.000001"})
+    harness.model = model = answers("It is blue.", "As I said.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "what colour is it?", thread=direct)
+        link = "https://team.slack.com/archives/D-alice/p1790000000000009"
+        told = await tells(harness, brain, f"resume {link}?thread_ts=1790000000.000001&cid=D-alice", thread=aside)
+        assert told == "I find no conversation there that you may read here."
+        assert "goes on with the conversation" in await tells(harness, brain, f"resume {link}", thread=aside)
+        await tells(harness, brain, "which one?", thread=aside)
+        assert "that you may read" in await tells(harness, brain, f"resume {link}")
+    assert words(model.asked[-1]) == ["what colour is it?", "It is blue.", "which one?"]
+
+
 async def test_a_private_conversation_stays_private_where_runs_are_open_to_the_workspace(harness: Harness) -> None:
     harness.options = replace(harness.options, runs_open=True)
     private = THREAD.model_copy(update={"channel": "D-alice", "thread_id": "1800000000.000001"})
