@@ -124,9 +124,19 @@ class SqlSessions:
         return fits[0][1] if fits else None
 
     async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:
-        """Let a thread go on with a session, and say so there, in one transaction."""
+        """Let a thread go on with a session, and say so there, in one transaction.
+
+        Raises `Conflict` while a turn of the thread has not ended: what becomes of it belongs to the session it is of.
+        """
+        query = (
+            select(turn.c.thread)
+            .join(binding, binding.c.session_id == turn.c.session_id)
+            .where(binding.c.thread_key == thread.key, turn.c.state.in_((TurnState.RUNNING, TurnState.PAUSED)))
+        )
 
         def store(connection: Connection) -> None:
+            if any(wire.decode(Thread, at).key == thread.key for at in connection.execute(query).scalars()):
+                raise Conflict(BUSY)
             connection.execute(delete(binding).where(binding.c.thread_key == thread.key))
             values = {"thread_key": thread.key, "session_id": session_id, "thread": wire.encode(thread).decode()}
             connection.execute(insert(binding), values)

@@ -229,7 +229,10 @@ class Sessions(Protocol):
         """
 
     async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:
-        """Let a thread go on with a session, and say so there, in one transaction."""
+        """Let a thread go on with a session, and say so there, in one transaction.
+
+        Raises `Conflict` while a turn of the thread has not ended.
+        """
 
     async def forget(self, person: Person) -> Forgotten:
         """Delete what a person said from messages, summaries, cards, words of `undo` and handled inbox items.

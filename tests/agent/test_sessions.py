@@ -341,6 +341,41 @@ async def test_a_conversation_that_a_thread_left_is_found_again(harness: Harness
     assert words(model.asked[-1]) == ["hello there", "Hello.", "and I?"]
 
 
+async def test_a_thread_goes_on_elsewhere_only_when_nothing_is_at_work_or_waits(harness: Harness, csv: Path) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow,)
+    look = ToolCall("c1", "look_long", '{"what": "a"}')
+    ask = ToolCall("c2", "ask_user", '{"question": "Which?", "choices": ["a", "b"]}')
+    train = ToolCall("c3", "start_training", '{"target": "health"}')
+    hello, seen, well, pity = (ModelReply(text, (), "m") for text in ("Hello.", "Seen.", "Well.", "A pity."))
+    calls = [ModelReply("", (call,), "m") for call in (look, ask, train)]
+    harness.model = ScriptedModel(hello, calls[0], seen, calls[1], well, calls[2], pity)
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there", thread=ELSEWHERE)
+        other = await brain.stores.conversations.session_of(ELSEWHERE, create=False)
+
+        async def refused() -> None:
+            before = len(harness.adapter.texts())
+            await brain.router.accept(said(f"resume {other}"))
+            await harness.until(lambda: len(harness.adapter.texts()) > before)
+            assert "A turn is at work here, or waits for people. Say `stop`" in harness.adapter.texts()[-1]
+
+        await brain.router.accept(said("look around"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await refused()
+        slow.go_on.set()
+        await harness.until(lambda: "Seen." in harness.adapter.texts())
+        await tells(harness, brain, "ask me")
+        await refused()
+        await tells(harness, brain, "a")
+        await brain.router.accept(said("train", files=attached(csv)))
+        card = (await Stage(harness, brain).asked()).card
+        assert card is not None
+        await refused()
+        await tells(harness, brain, f"reject {card.buttons[0].subject}")
+        assert "goes on with the conversation" in await tells(harness, brain, f"resume {other}")
+
+
 async def test_a_link_to_a_message_in_no_thread_is_of_the_direct_messages(harness: Harness) -> None:
     direct = THREAD.model_copy(update={"channel": "D-alice", "thread_id": ""})
     aside = direct.model_copy(update={"thread_id": "1800000000.000001"})
