@@ -35,8 +35,9 @@ EXPORTS = "sessions"  # the folder of all exports
 NO_SESSION = "I find no conversation there that you may read here."
 FORGET = (
     "Your words, and your name with them, are deleted from every conversation that I stored, from its summaries, "
-    "from cards, from what `undo` said and from what I was sent; so is what I would read of them, and every `export` "
-    "that I keep. What else stands in the chat (exports that I posted, too), files, runs, and who approved what stay."
+    "from cards, from what `undo` said, from errors and from what I was sent; so is what I would read of them, and "
+    "every `export` that I keep. What else stands in the chat (answers that repeat them, exports that I posted), "
+    "files, runs, and who approved what stay."
 )
 
 

@@ -1,6 +1,7 @@
 """What people do to whole sessions: take a turn back, export, continue elsewhere, have their words deleted."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,8 +15,8 @@ from agent.domain.approvals import AGAIN_KEY, CARD_KEY
 from agent.domain.content import Content
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Inbound, Person, Thread
-from agent.domain.questions import QUESTION_KEY
-from agent.domain.session_events import ACT_KEY, Recording, quoted
+from agent.domain.questions import QUESTION_KEY, Question
+from agent.domain.session_events import ACT_KEY, ERROR_KEY, Recording, quoted
 from agent.ports import ModelMessage, Role
 from agent.storage.conversations import as_compaction, as_message, as_turn
 from agent.storage.database import Database
@@ -25,6 +26,8 @@ from agent.storage.tables import approval, binding, compaction, inbox, message, 
 from agent.stores import Forgotten, InboxState, SessionInfo, Turn, TurnState
 
 DELETED = "[deleted]"
+SOMEBODY = "somebody"
+NAMED = r"(\b(?:question for|changed by|asked by|stopped by|continued by|left at that by|told to) |; )({})(?!\w)"
 SUMMARISED = "The last turn is part of a summary, or from before a fresh start; it cannot be taken out."
 BUSY = "A turn is at work here, or waits for people. Say `stop`, or decide on its card first."
 
@@ -145,7 +148,7 @@ class SqlSessions:
         await self._database.write(store)
 
     async def forget(self, person: Person) -> Forgotten:
-        """Delete what a person said from messages, summaries, cards, words of `undo` and handled inbox items."""
+        """Delete what a person said from messages, summaries, posts and handled inbox items, and their name there."""
 
         def store(connection: Connection) -> Forgotten:
             forgotten, reasons = _own_messages(connection, person), _own_reasons(connection, person)
@@ -154,7 +157,7 @@ class SqlSessions:
             for row, own_turn in forgotten:
                 answers = row.role == Role.TOOL
                 text = json.dumps({"text": DELETED}) if answers else DELETED
-                facts = "" if own_turn else json.dumps({"steers": person.key, "speaker": "somebody"})
+                facts = "" if own_turn else json.dumps({"steers": person.key, "speaker": SOMEBODY})
                 connection.execute(update(message).where(message.c.id == row.id).values(text=text, facts=facts))
                 if answers:
                     redrawn |= _forget_answer(connection, row)
@@ -163,8 +166,8 @@ class SqlSessions:
             sessions = {row.session_id for row, _ in forgotten} | {row.session_id for row in reasons}
             said = compaction.c.session_id.in_(sessions) & (compaction.c.summary != "")
             connection.execute(update(compaction).where(said).values(summary=DELETED))
-            _forget_name(connection, person)
-            _forget_inbox(connection, person)
+            redrawn |= _forget_names(connection, person)
+            redrawn |= _forget_inbox(connection, person)
             return Forgotten(len(forgotten) + len(reasons), redrawn)
 
         return await self._database.write(store)
@@ -233,7 +236,7 @@ def _forget_reason(connection: Connection, rejected: Row[Any]) -> set[str]:
     connection.execute(update(approval).where(approval.c.id == rejected.id).values(reason=DELETED))
     answer = (message.c.turn_id == rejected.turn_id) & (message.c.call_id == rejected.call_id)
     for row in connection.execute(select(message).where(answer, message.c.role == Role.TOOL)).all():
-        text = json.dumps(json.loads(row.text) | {"reason": DELETED, "by": "somebody"})
+        text = json.dumps(json.loads(row.text) | {"reason": DELETED, "by": SOMEBODY})
         connection.execute(update(message).where(message.c.id == row.id).values(text=text))
     again = outbox.c.key.startswith(AGAIN_KEY.format("")) & outbox.c.content.contains(rejected.id, autoescape=True)
     cards = (outbox.c.key == CARD_KEY.format(rejected.id)) | again
@@ -249,28 +252,75 @@ def _with_footer(content: Content, *, footer: Callable[[str], str]) -> Content:
 
 
 def _redraw(connection: Connection, posts: ColumnElement[bool], change: Callable[[Content], Content]) -> set[str]:
-    """Show posts changed; the threads of those that a change makes different."""
+    """Show posts changed; the threads of those that a change makes different.
+
+    What one person alone was told is changed here alone.
+    """
     threads = set()
     for row in connection.execute(select(outbox).where(posts)).all():
         content = wire.decode(Content, row.content)
-        if (shown := change(content)) != content:
-            put_post(connection, row.key, wire.decode(Thread, row.thread), shown, whisper=None, urgent=False)
-            threads.add(row.thread_key)
+        if (shown := change(content)) == content:
+            continue
+        if row.whisper is not None:
+            connection.execute(update(outbox).where(outbox.c.id == row.id).values(content=wire.encode(shown).decode()))
+            continue
+        put_post(connection, row.key, wire.decode(Thread, row.thread), shown, whisper=None, urgent=False)
+        threads.add(row.thread_key)
     return threads
 
 
-def _forget_name(connection: Connection, person: Person) -> None:
-    nameless = wire.encode(person.model_copy(update={"name": ""})).decode()
-    named = turn.c.person.contains(f'"id":{json.dumps(person.id)}', autoescape=True)
-    query = select(turn.c.id, turn.c.person).where(named)
+def _deleted(content: Content) -> Content:
+    return content.model_copy(update={"text": DELETED})
+
+
+def _forget_names(connection: Connection, person: Person) -> set[str]:
+    """Take a person's names from their turns and questions, and from what the bot says to or of them by name.
+
+    Errors of their turns go as a whole, as they may repeat what was said.
+    """
+    names, errors = {person.name}, list[str]()
+    named = f'"id":{json.dumps(person.id)}'
+    query = select(turn.c.id, turn.c.person).where(turn.c.person.contains(named, autoescape=True))
     for row in connection.execute(query).all():
-        if wire.decode(Person, row.person).key == person.key:
+        known = wire.decode(Person, row.person)
+        if known.key == person.key:
+            names.add(known.name)
+            errors.append(ERROR_KEY.format(row.id))
+            nameless = wire.encode(known.model_copy(update={"name": ""})).decode()
             connection.execute(update(turn).where(turn.c.id == row.id).values(person=nameless))
+    asked = select(question).where(question.c.asked.contains(named, autoescape=True))
+    for row in connection.execute(asked).all():
+        of = wire.decode(Question, row.asked)
+        if of.person.key == person.key:
+            nameless = wire.encode(of.model_copy(update={"person": of.person.model_copy(update={"name": ""})})).decode()
+            connection.execute(update(question).where(question.c.id == row.id).values(asked=nameless))
+    redrawn = _redraw(connection, outbox.c.key.in_(errors), _deleted)
+    for name in filter(None, names):
+        redrawn |= _forget_mentions(connection, json.dumps(name, ensure_ascii=False)[1:-1])
+    return redrawn
 
 
-def _forget_inbox(connection: Connection, person: Person) -> None:
-    """Of what has not become a turn yet nothing is taken: it waits for its answer."""
-    begun = inbox.c.id.in_(select(turn.c.inbox_id))
+def _forget_mentions(connection: Connection, name: str) -> set[str]:
+    """Take a name, as it is written in JSON, from cards, posts and the messages that repeat these."""
+    written = re.compile(NAMED.format(re.escape(name)), re.IGNORECASE)
+
+    def without(text: str) -> str:
+        return written.sub(rf"\1{SOMEBODY}", text)
+
+    def shown(content: Content) -> Content:
+        return wire.decode(Content, without(wire.encode(content).decode()))
+
+    for row in connection.execute(select(approval).where(approval.c.card.contains(name, autoescape=True))).all():
+        connection.execute(update(approval).where(approval.c.id == row.id).values(card=without(row.card)))
+    said = (message.c.role != Role.USER) & message.c.text.contains(name, autoescape=True)
+    for row in connection.execute(select(message).where(said)).all():
+        connection.execute(update(message).where(message.c.id == row.id).values(text=without(row.text)))
+    return _redraw(connection, outbox.c.content.contains(name, autoescape=True), shown)
+
+
+def _forget_inbox(connection: Connection, person: Person) -> set[str]:
+    """Delete what was handled, and the errors about it. What has not become a turn yet waits for its answer."""
+    begun, errors = inbox.c.id.in_(select(turn.c.inbox_id)), list[str]()
     query = select(inbox.c.id, inbox.c.payload).where(
         inbox.c.platform == person.platform,
         (inbox.c.state == InboxState.DONE) | begun,
@@ -280,3 +330,5 @@ def _forget_inbox(connection: Connection, person: Person) -> None:
         if wire.decode(Inbound, row.payload).person.key == person.key:
             gone = {"payload": "", "state": InboxState.DONE}
             connection.execute(update(inbox).where(inbox.c.id == row.id).values(gone))
+            errors.append(ERROR_KEY.format(row.id))
+    return _redraw(connection, outbox.c.key.in_(errors), _deleted)

@@ -235,7 +235,7 @@ class Sessions(Protocol):
         """
 
     async def forget(self, person: Person) -> Forgotten:
-        """Delete what a person said from messages, summaries, cards, words of `undo` and handled inbox items.
+        """Delete what a person said from messages, summaries, posts and handled inbox items, and their name there.
 
         Reasons of rejections and answers to questions count as messages.
         """

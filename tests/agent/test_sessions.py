@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -516,6 +517,57 @@ async def test_reasons_and_answers_are_words_that_are_deleted_too(harness: Harne
     assert "canary" not in str(harness.adapter.shown)
     assert "canary" not in "".join(map(as_read, model.asked[-1]))
     assert 'start_training was rejected by "somebody": "[deleted]".' in model.asked[-1][-1].facts
+
+
+async def test_the_name_goes_from_cards_questions_and_errors_too(harness: Harness, csv: Path) -> None:
+    ask = ToolCall("c1", "ask_user", '{"question": "Which?", "choices": ["one", "two"]}')
+    train, again = (ToolCall(name, "start_training", '{"target": "health"}') for name in ("c2", "c3"))
+    calls = [ModelReply("", (call,), "m") for call in (ask, train, ask, again)]
+    thanks, pity = (ModelReply(text, (), "m") for text in ("Thanks.", "A pity."))
+    harness.model = ScriptedModel(calls[0], thanks, calls[1], pity, calls[2], calls[3])
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await tells(harness, brain, "ask me", person=BOB)
+        await tells(harness, brain, "one", person=BOB)
+        await tells(harness, brain, "the canary", person=BOB, files=attached(csv))
+        card = (await stage.asked()).card
+        assert card is not None
+        await tells(harness, brain, f"approve {card.buttons[0].subject} with seed=3", person=BOB)
+        await brain.router.accept(clicked(harness.adapter.button("reject"), person=BOB))
+        await tells(harness, brain, "ask me again", person=BOB)
+        assert "dropped my question" in await tells(harness, brain, "stop", person=BOB)
+        await brain.router.accept(said("train again", person=BOB))
+        await harness.until(lambda: any("asked by bob" in content for content in shown(harness)))
+        assert "canary" in (await stage.asks("canary", "sings", person=BOB)).text
+        await brain.router.accept(
+            said(f"approve {harness.adapter.button('approve').subject} with seed=canary", person=BOB)
+        )
+        await harness.until(lambda: any("canary" in text for text in harness.adapter.texts()))
+        for named in ("A question for bob", "Changed by bob", "asked by bob", "Stopped by bob"):
+            assert any(named in content for content in shown(harness)), named
+        assert "Rejected by bob" in str(shown(harness))
+        await brain.router.accept(said("forget me", person=BOB))
+        await card_titled(harness, "Delete what you said?")
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB))
+        await harness.until(lambda: any("messages of yours." in text for text in harness.adapter.texts()))
+        await stage.settled()
+        exported = await stage.asks("export")
+    kept = kept_in(harness, "message", "question", "turn", "inbox", "outbox")
+    for text in (kept, str(shown(harness)), "".join(Path(file.path).read_text() for file in exported.files)):
+        assert "canary" not in text
+        left = re.findall(r".{0,20}(?<!U-)\bbob\b", text)
+        assert [words for words in left if not re.search("(Approved|Rejected) by bob", words)] == []
+    assert "asked by somebody" in str(shown(harness))
+
+
+def shown(harness: Harness) -> list[str]:
+    """What the thread shows now."""
+    return [str(history[-1]) for history in harness.adapter.messages.values()]
+
+
+async def card_titled(harness: Harness, title: str) -> None:
+    """Wait for a card with buttons."""
+    await harness.until(lambda: any(c.card and c.card.title == title and c.card.buttons for c in harness.adapter.shown))
 
 
 def trains(*texts: str) -> ScriptedModel:
