@@ -116,18 +116,18 @@ class SessionTools:
         return Result(await self._compactor.compact(turn, talk, key=caller.act))
 
     async def undo(self, caller: Caller, _asked: NoArguments) -> Result:
-        """Take the last turn out of what models read, and name what it did."""
+        """Take the last turn out of what models read, and name what it did and the files that came with it."""
         turn, _ = await self._newest(caller)
         await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, notice=self._undone)
         self._delivery.wake(caller.thread.key)
         return Result("")
 
     def _undone(self, turn: Sequence[ModelMessage]) -> str:
-        text, done = (
-            f"I forgot the last turn: {quoted(turn[0].text)}, with all that was said in it.",
-            self._changes(turn),
-        )
-        return "\n".join((text, "What was done in it stays done:", *done)) if done else text
+        text = f"I forgot the last turn: {quoted(turn[0].text)}, with all that was said in it."
+        files = dict.fromkeys(file.name for said in turn for file in said.files)
+        done = self._changes(turn)
+        stays = ("What was done in it stays done:", *done) if done else ()
+        return "\n".join((text, *(f"`{name}` stays attached." for name in files), *stays))
 
     async def export(self, caller: Caller, _asked: NoArguments) -> Result:
         """As jsonl for programs and as markdown for people."""

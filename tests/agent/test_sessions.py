@@ -138,6 +138,16 @@ async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: H
     assert words(model.asked[-1]) == ["what did we say?"]
 
 
+async def test_undo_names_the_files_that_stay(harness: Harness, csv: Path) -> None:
+    harness.model = model = answers("Seen.", "Yes.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "look at this", files=attached(csv))
+        *_, name = (await tells(harness, brain, "undo")).splitlines()
+        assert name == f"`{csv.name}` stays attached."
+        await tells(harness, brain, "what is there?")
+    assert f'Files in this thread, newest first: "{csv.name}".' in model.asked[-1][-1].facts
+
+
 async def test_undo_takes_a_summary_that_was_made_in_the_turn_with_it(harness: Harness) -> None:
     slow = SlowTools()
     harness.toolsets = (slow,)
