@@ -124,10 +124,18 @@ async def carry_out(words: Sequence[str], caller: Caller, dispatcher: Dispatcher
         return help_content(*words[1:])
     if len(words) == 1 and words[0].lower() in GROUPS:
         return help_content(words[0])
-    command, rest = meant(words)
-    arguments = command.arguments(rest)
-    call = ToolCall(new_ulid(), command.meant(rest).tool, json.dumps(arguments))
-    result = await dispatcher.call(caller, call)
+    result = await dispatcher.call(caller, _call_of(words))
     if isinstance(result, NeedsApproval):
         return None
     return Content(text="" if result.card else result.text, card=result.card, files=result.files)
+
+
+async def write_down(words: Sequence[str], caller: Caller, dispatcher: Dispatcher) -> None:
+    """Have a command that was done before a restart in the audit log, where it may stand already."""
+    await dispatcher.write_down(caller, _call_of(words))
+
+
+def _call_of(words: Sequence[str]) -> ToolCall:
+    command, rest = meant(words)
+    arguments = command.arguments(rest)
+    return ToolCall(new_ulid(), command.meant(rest).tool, json.dumps(arguments))

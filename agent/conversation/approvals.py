@@ -149,7 +149,7 @@ class ApprovalService:
         """The allowance that lets this be approved by itself."""
         if approval.spec is None:
             return None
-        found = await self._allowances.covering(turn.session_id, approval.tool, approval.spec)
+        found = await self._allowances.covering(turn.thread, approval.tool, approval.spec)
         if found is None or Right.LAUNCH not in await self._members.rights(turn.person, turn.thread):
             return None
         try:
@@ -220,7 +220,7 @@ class ApprovalService:
         async with self._spending if takes else contextlib.nullcontext():
             if takes and approval.state is ApprovalState.PENDING:
                 await self._admit(approval, turn)
-            lets = self._allowances.new(turn.session_id, person, tool=approval.tool) if always else None
+            lets = self._allowances.new(turn.thread, person, tool=approval.tool) if always else None
             decided = await self._decided(approval, item, approve=approve, digest=digest, reason=reason, lets=lets)
             if decided is None:
                 return None

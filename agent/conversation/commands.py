@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.commands.calls import asks_people, carry_out, changes, may_take_long
+from agent.commands.calls import asks_people, carry_out, changes, may_take_long, write_down
 from agent.commands.typed import ends_answer, is_decision
 from agent.conversation.actors import Next
 from agent.conversation.decisions import Decisions
@@ -86,6 +86,7 @@ class CommandService:
         session_id = await self._conversations.session_of(inbound.thread, create=in_thread) or ""
         caller = Caller(inbound.person, session_id, inbound.thread, act=ACT_KEY.format(item.id))
         if await self._replies.done(caller.act):  # before a restart
+            await write_down(words, caller, self._dispatcher)
             return await self._replies.whisper(item, DONE)
         coming = carry_out(words, caller, self._dispatcher)
         content = await (control.wait(coming) if control and not changes(words, self._dispatcher) else coming)

@@ -32,6 +32,7 @@ from agent.domain.ids import new_ulid
 from agent.domain.inbound import Clicked, Commanded, Inbound, Noticed, Said, Thread
 from agent.domain.policy import Right
 from agent.domain.questions import ANSWER, Question
+from agent.domain.session_events import ERROR_KEY
 from agent.ports import Blobs, ChatAdapter, Clock, ModelMessage, Role
 from agent.stores import InboxItem, Stores, Turn, TurnKind, TurnState
 from agent.tools.dispatch import Dispatcher
@@ -209,7 +210,7 @@ class InboxRouter:
 
     async def _fail(self, work: Work, text: str) -> None:
         """Say what went wrong, once; a turn ends with it, so that no later start takes it up again."""
-        key, content = f"error:{work.id}", Content(text=text)
+        key, content = ERROR_KEY.format(work.id), Content(text=text)
         turn = await self._turn_of(work)
         if turn is not None and turn.state is TurnState.RUNNING:
             await self._conversations.end_turn(turn, ModelMessage(Role.ASSISTANT, text), key=key, content=content)

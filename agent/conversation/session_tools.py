@@ -29,13 +29,15 @@ FRESH = "_A fresh start: of what was said so far I read nothing any more. `resum
 AT_WORK = "An answer is being given here. Say `stop`, or wait for its end, and then begin anew."
 BEGUN_ANEW = "A fresh start was made before anybody answered."
 BACK = "_I read this conversation from its beginning again._"
-MOVED = "This thread goes on with the conversation {}; what was said here before is kept as {}."
+MOVED = "This thread goes on with the conversation `{}`"
+KEPT = "; what was said here before is kept as `{}`"
 EXPORTS = "sessions"  # the folder of all exports
 NO_SESSION = "I find no conversation there that you may read here."
 FORGET = (
     "Your words, and your name with them, are deleted from every conversation that I stored, from its summaries, "
-    "from cards, from what `undo` said and from what I was sent; so is what I would read of them, and every `export` "
-    "that I keep. What else stands in the chat (exports that I posted, too), files, runs, and who approved what stay."
+    "from cards, from what `undo` said, from errors and from what I was sent; so is what I would read of them, and "
+    "every `export` that I keep. What else stands in the chat (answers that repeat them, exports that I posted), "
+    "files, runs, and who approved what stay."
 )
 
 
@@ -114,21 +116,18 @@ class SessionTools:
         return Result(await self._compactor.compact(turn, talk, key=caller.act))
 
     async def undo(self, caller: Caller, _asked: NoArguments) -> Result:
-        """Take the last turn out of what models read, and name what it did."""
-        turn, newest = await self._newest(caller)
-        made = (await self._conversations.context(caller.session_id)).compaction
-        if newest <= made.upto:
-            raise Conflict("The last turn is part of a summary, or from before a fresh start; it cannot be taken out.")
+        """Take the last turn out of what models read, and name what it did and the files that came with it."""
+        turn, _ = await self._newest(caller)
         await self._sessions.undo(turn.id, thread=caller.thread, key=caller.act, notice=self._undone)
         self._delivery.wake(caller.thread.key)
         return Result("")
 
     def _undone(self, turn: Sequence[ModelMessage]) -> str:
-        text, done = (
-            f"I forgot the last turn: {quoted(turn[0].text)}, with all that was said in it.",
-            self._changes(turn),
-        )
-        return "\n".join((text, "What was done in it stays done:", *done)) if done else text
+        text = f"I forgot the last turn: {quoted(turn[0].text)}, with all that was said in it."
+        files = dict.fromkeys(file.name for said in turn for file in said.files)
+        done = self._changes(turn)
+        stays = ("What was done in it stays done:", *done) if done else ()
+        return "\n".join((text, *(f"`{name}` stays attached." for name in files), *stays))
 
     async def export(self, caller: Caller, _asked: NoArguments) -> Result:
         """As jsonl for programs and as markdown for people."""
@@ -151,13 +150,15 @@ class SessionTools:
         address = asked.address.strip("<>`")
         session_id = address if address.startswith("s-") else await self._sessions.at(address, caller.thread)
         homes = await self._sessions.threads(session_id or "")
-        if session_id is None or not any(caller.may_read(home) for home in homes):
+        here = replace(caller, workspace=False)  # what opens runs to a workspace opens no conversation
+        if session_id is None or not any(here.may_read(home) for home in homes):
             raise NotFound(NO_SESSION)
         if session_id == caller.session_id:
             _, newest = await self._newest(caller)
             await self._compact(caller, Compaction(made_after=newest), BACK)
             return Result("")
-        text = MOVED.format(f"`{session_id}`", f"`{caller.session_id}`")
+        left = KEPT.format(caller.session_id) if await self._sessions.newest(caller.session_id) else ""
+        text = f"{MOVED.format(session_id)}{left}."
         await self._sessions.bind(caller.thread, session_id, key=caller.act, text=text)
         self._delivery.wake(caller.thread.key)
         return Result("")

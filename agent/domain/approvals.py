@@ -67,10 +67,10 @@ class Approval(Value):
 
 
 class Allowance(Value):
-    """What people let a conversation start without asking: one tool, or whatever has a known price, up to `cap_usd`."""
+    """What people let a thread start without asking: one tool, or whatever has a known price, up to `cap_usd`."""
 
     id: str
-    session_id: str
+    thread_key: str
     tool: str = ""
     cap_usd: float | None = None
     by: str

@@ -18,6 +18,7 @@ from agent.domain.value import Value
 
 VERSION = 2
 COMMAND_KEY = "command:{}"  # of the answer to a command without a turn, by the inbox item that it answers
+ERROR_KEY = "error:{}"  # of what could not be done, by the inbox item or the turn that it is about
 ACT_KEY = "act:{}"  # of what a command over the whole session says in the thread, by its inbox item
 TOOL_CARD_KEY = "card:{}:{}"  # of the card that a tool shows, by turn, and by call or the name that the tool gives it
 

@@ -1,4 +1,4 @@
-"""What people let a conversation start without asking them: a kind of job, or whatever costs less than a cap.
+"""What people let a thread start without asking them: a kind of job, or whatever costs less than a cap.
 
 Only what spends, with a person's own words behind it; never what destroys. What is set aside for a run counts against
 the cap until the run is over, and then what it has used.
@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from agent.domain.approvals import Allowance
 from agent.domain.ids import new_ulid
-from agent.domain.inbound import Person
+from agent.domain.inbound import Person, Thread
 from agent.ports import Clock
 from agent.stores import Allowances
 
@@ -33,20 +33,20 @@ class AllowanceService:
         self._clock = clock
         self.in_force = in_force
 
-    async def of(self, session_id: str) -> Sequence[tuple[Allowance, float]]:
-        """The allowances of a session, each with the dollars that runs under it used or may still use."""
-        found = await self._allowances.of(session_id)
+    async def of(self, thread: Thread) -> Sequence[tuple[Allowance, float]]:
+        """The allowances of a thread, each with the dollars that runs under it used or may still use."""
+        found = await self._allowances.of(thread)
         return [(one, await self._allowances.spent_usd(one.id)) for one in found]
 
-    async def allow(self, session_id: str, person: Person, *, tool: str = "", cap_usd: float | None = None) -> None:
+    async def allow(self, thread: Thread, person: Person, *, tool: str = "", cap_usd: float | None = None) -> None:
         """Let a tool be approved by itself, or with a cap whatever has a known price."""
-        await self._allowances.put(self.new(session_id, person, tool=tool, cap_usd=cap_usd))
+        await self._allowances.put(self.new(thread, person, tool=tool, cap_usd=cap_usd))
 
-    def new(self, session_id: str, person: Person, *, tool: str = "", cap_usd: float | None = None) -> Allowance:
+    def new(self, thread: Thread, person: Person, *, tool: str = "", cap_usd: float | None = None) -> Allowance:
         """Such an allowance, not yet stored."""
         return Allowance(
             id=new_ulid(),
-            session_id=session_id,
+            thread_key=thread.key,
             tool=tool,
             cap_usd=cap_usd,
             by=person.key,
@@ -54,9 +54,9 @@ class AllowanceService:
             at=self._clock.now(),
         )
 
-    async def end(self, session_id: str) -> None:
-        """Remove the allowances of a session, so that people are asked about everything again."""
-        await self._allowances.end(session_id)
+    async def end(self, thread: Thread) -> None:
+        """Remove the allowances of a thread, so that people are asked about everything again."""
+        await self._allowances.end(thread)
 
     async def cap_of(self, run_id: str) -> Cap | None:
         """The cap under which a run was started unasked; None for one that people approved."""
@@ -65,12 +65,12 @@ class AllowanceService:
             return None
         return Cap(one.cap_usd, one.cap_usd - await self._allowances.spent_usd(one.id))
 
-    async def covering(self, session_id: str, tool: str, spec: dict[str, JsonValue]) -> Allowance | None:
+    async def covering(self, thread: Thread, tool: str, spec: dict[str, JsonValue]) -> Allowance | None:
         """The allowance that covers a job of this tool. A cap covers no job without a known price."""
         if not self.in_force:
             return None
         price = spec.get("price_usd")
-        for one, spent in await self.of(session_id):
+        for one, spent in await self.of(thread):
             if one.tool == tool:
                 return one
             cost = None if price is None else float(Decimal(str(price)) * Decimal(str(spec["max_hours"])))

@@ -1,4 +1,4 @@
-"""What a conversation may start without asking, in SQL."""
+"""What a thread may start without asking, in SQL."""
 
 import json
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, delete, insert, select, update
 
 from agent.domain.approvals import Allowance, ApprovalState
+from agent.domain.inbound import Thread
 from agent.domain.runs import ENDED, RunState
 from agent.storage.database import Database
 from agent.storage.tables import allowance, approval, run
@@ -19,7 +20,7 @@ _STARTED = select(approval.c.state.label("decided"), approval.c.arguments, run.c
 
 def put_allowance(connection: Connection, new: Allowance) -> None:
     """Store it in place of the one for the same tool, whose runs count for it then."""
-    same = allowance.c.session_id == new.session_id, allowance.c.tool == new.tool
+    same = allowance.c.thread_key == new.thread_key, allowance.c.tool == new.tool
     change = update(allowance).where(*same).values(new.model_dump(exclude={"id"}))
     if not connection.execute(change).rowcount:
         connection.execute(insert(allowance), new.model_dump())
@@ -32,9 +33,9 @@ class SqlAllowances:
         """`database` is started by the composition root."""
         self._database = database
 
-    async def of(self, session_id: str) -> Sequence[Allowance]:
-        """Those of a session, the oldest first."""
-        query = select(allowance).where(allowance.c.session_id == session_id).order_by(allowance.c.at)
+    async def of(self, thread: Thread) -> Sequence[Allowance]:
+        """Those of a thread, the oldest first."""
+        query = select(allowance).where(allowance.c.thread_key == thread.key).order_by(allowance.c.at)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
         return [Allowance.model_validate(row, from_attributes=True) for row in rows]
 
@@ -42,9 +43,9 @@ class SqlAllowances:
         """Store it in place of the one for the same tool, whose runs count for it then."""
         await self._database.write(lambda connection: put_allowance(connection, new))
 
-    async def end(self, session_id: str) -> None:
-        """Nothing of this session is approved by itself any more."""
-        gone = delete(allowance).where(allowance.c.session_id == session_id)
+    async def end(self, thread: Thread) -> None:
+        """Nothing is approved by itself in this thread any more."""
+        gone = delete(allowance).where(allowance.c.thread_key == thread.key)
         await self._database.write(lambda connection: connection.execute(gone))
 
     async def of_run(self, run_id: str) -> Allowance | None:

@@ -50,6 +50,11 @@ def as_turn(row: Row[Any]) -> Turn:
     return Turn(row.id, row.session_id, row.inbox_id, thread, person, TurnState(row.state), TurnKind(row.kind))
 
 
+def as_compaction(row: Row[Any] | None) -> Compaction:
+    """A compaction from its row; without one, what a session begins with."""
+    return Compaction() if row is None else Compaction(row.upto, row.cleared, row.made_after, row.summary)
+
+
 def as_message(row: Row[Any]) -> ModelMessage:
     """A message from its row, with person and kind of its turn."""
     calls = tuple(ToolCall(*call) for call in json.loads(row.calls)) if row.calls else ()
@@ -153,8 +158,7 @@ def _files(connection: Connection, session_id: str) -> list[DatasetRef]:
 
 
 def _context(connection: Connection, session_id: str, last: str = "") -> Context:
-    row = connection.execute(_COMPACTION, {"session": session_id}).one_or_none()
-    made = Compaction(row.upto, row.cleared, row.made_after, row.summary) if row else Compaction()
+    made = as_compaction(connection.execute(_COMPACTION, {"session": session_id}).one_or_none())
     if made.upto and not last:
         last = connection.execute(_NEWEST_TURN, {"session": session_id}).scalar_one_or_none() or ""
     history = _history(connection, session_id, last, upto=made.upto)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-NEWEST = "0017"
+NEWEST = "0018"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

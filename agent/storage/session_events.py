@@ -1,6 +1,6 @@
 """The events of a session, made of its rows: messages, commands, approvals, questions, cards, compactions, turns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, get_args
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, String, cast, literal, select
 
 from agent import wire
 from agent.domain.content import Card, Content
-from agent.domain.inbound import Commanded, Inbound, Said, Thread
+from agent.domain.inbound import Commanded, Inbound, Person, Said, Thread
 from agent.domain.questions import Question
 from agent.domain.session_events import (
     COMMAND_KEY,
@@ -45,8 +45,11 @@ def events_of(connection: Connection, session_id: str) -> list[SessionEvent]:
         .order_by(message.c.id)
     ).all()
     commands = _commands(connection, session_id) if rows else []
+    fresh = (compaction.c.upto > 0) & (compaction.c.cleared == compaction.c.upto)  # else, without a summary, no event
     made = connection.execute(
-        select(compaction).where(compaction.c.session_id == session_id).order_by(compaction.c.id)
+        select(compaction)
+        .where(compaction.c.session_id == session_id, (compaction.c.summary != "") | fresh)
+        .order_by(compaction.c.id)
     ).all()
     compactions, turns = list(made), _turns(connection, session_id, rows)
     last = {row.turn_id: row.id for row in rows}
@@ -109,6 +112,7 @@ class _Turn:
     """What stands beside the messages of one turn; the events of a message take what belongs to it."""
 
     id: str
+    nameless: Mapping[str, str]  # ids of people without a name, as they had it deleted, by their keys
     approvals: dict[str, Row[Any]] = field(default_factory=dict)  # by call
     acts: dict[str, list[Row[Any]]] = field(default_factory=dict)  # entries of the audit log by approval
     questions: dict[str, Question] = field(default_factory=dict)  # by call
@@ -171,13 +175,20 @@ class _Turn:
         for entry in self.acts.get(row.id, ()):
             reason = row.reason if entry.act == "rejected" else ""
             yield ApprovalAct(
-                turn=self.id, at=entry.at, approval=row.id, act=entry.act, person=entry.name, reason=reason
+                turn=self.id,
+                at=entry.at,
+                approval=row.id,
+                act=entry.act,
+                person=self.nameless.get(entry.who, entry.name),
+                reason=reason,
             )
 
 
 def _turns(connection: Connection, session_id: str, rows: Sequence[Row[Any]]) -> dict[str, _Turn]:
     """The turns of these messages, each with what stands beside them."""
-    turns = {row.turn_id: _Turn(row.turn_id) for row in rows}
+    people = [wire.decode(Person, text) for text in {row.person for row in rows}]
+    nameless = {person.key: person.id for person in people if not person.name}
+    turns = {row.turn_id: _Turn(row.turn_id, nameless) for row in rows}
     threads = [wire.decode(Thread, text) for text in {row.thread for row in rows}]
     acts = _acts(connection, threads)
     for row in connection.execute(select(approval).where(approval.c.session_id == session_id)).all():

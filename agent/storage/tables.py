@@ -210,17 +210,17 @@ vote = Table(  # of a question that several people have to approve
     Column("at", Moment, nullable=False),
 )
 
-allowance = Table(  # what is approved by itself in a session
+allowance = Table(  # what is approved by itself in a thread
     "allowance",
     metadata,
     Column("id", String(32), primary_key=True),
-    Column("session_id", String(32), ForeignKey("session.id"), nullable=False),
+    Column("thread_key", String(255), nullable=False),
     Column("tool", String(64), nullable=False),  # empty: every one whose price is known, up to the cap
     Column("cap_usd", Float),
     Column("by", String(255), nullable=False),
     Column("name", String(255), nullable=False),
     Column("at", Moment, nullable=False),
-    Index(None, "session_id"),
+    Index(None, "thread_key"),
 )
 
 audit_entry = Table(  # a chain of hashes

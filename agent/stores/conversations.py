@@ -212,7 +212,8 @@ class Sessions(Protocol):
     ) -> None:
         """Take a turn out of what models read, and show what is `notice` of its messages, in one transaction.
 
-        Raises `Conflict` while it has not ended.
+        Of a summary that was made within the turn they read the one before it again. Raises `Conflict` while it has not
+        ended, and where a summary stands for all of it.
         """
 
     async def recording(self, session_id: str) -> Recording:
@@ -222,16 +223,22 @@ class Sessions(Protocol):
         """The sessions in which something was said last, the newest first."""
 
     async def threads(self, session_id: str) -> Sequence[Thread]:
-        """The threads of a session; empty where there is no such session."""
+        """The threads of a session, or the last one of a session that people left; empty where there is none."""
 
     async def at(self, address: str, near: Thread) -> str | None:
-        """The session of the thread that an address of the same workspace is of."""
+        """The session of the thread that an address of the same workspace is of.
+
+        One of a message that is in no thread is of its channel's own conversation, as in direct messages.
+        """
 
     async def bind(self, thread: Thread, session_id: str, *, key: str, text: str) -> None:
-        """Let a thread go on with a session, and say so there, in one transaction."""
+        """Let a thread go on with a session, and say so there, in one transaction.
+
+        Raises `Conflict` while a turn of the thread has not ended.
+        """
 
     async def forget(self, person: Person) -> Forgotten:
-        """Delete what a person said from messages, summaries, cards, words of `undo` and handled inbox items.
+        """Delete what a person said from messages, summaries, posts and handled inbox items, and their name there.
 
         Reasons of rejections and answers to questions count as messages.
         """

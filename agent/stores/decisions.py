@@ -79,16 +79,16 @@ class Approvals(Protocol):
 
 
 class Allowances(Protocol):
-    """What a conversation may start without asking."""
+    """What a thread may start without asking."""
 
-    async def of(self, session_id: str) -> Sequence[Allowance]:
-        """Those of a session, the oldest first."""
+    async def of(self, thread: Thread) -> Sequence[Allowance]:
+        """Those of a thread, the oldest first."""
 
     async def put(self, new: Allowance) -> None:
         """Store it in place of the one for the same tool, whose runs count for it then."""
 
-    async def end(self, session_id: str) -> None:
-        """Nothing of this session is approved by itself any more."""
+    async def end(self, thread: Thread) -> None:
+        """Nothing is approved by itself in this thread any more."""
 
     async def of_run(self, run_id: str) -> Allowance | None:
         """The one in force that approved a run by itself."""

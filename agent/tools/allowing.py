@@ -55,14 +55,14 @@ class Allowing:
         if not caller.session_id:
             raise BadRequest("That is set for a thread. Say it in one with me: `@trainyard auto usd=5`.")
         if asked.off:
-            await self._allowances.end(caller.session_id)
+            await self._allowances.end(caller.thread)
         elif asked.usd is not None:
             if not self._allowances.in_force:
                 raise NotAllowed(SECOND)
             if Right.LAUNCH not in await self._members.rights(caller.person, caller.thread):
                 raise NotAllowed(NOT_YOURS)
-            await self._allowances.allow(caller.session_id, caller.person, cap_usd=asked.usd)
-        found = await self._allowances.of(caller.session_id)
+            await self._allowances.allow(caller.thread, caller.person, cap_usd=asked.usd)
+        found = await self._allowances.of(caller.thread)
         lines = [f"- {_words(one, spent)}" for one, spent in found]
         return Result(
             "\n".join(("Without asking I start here:", *lines, "", "`auto off` ends that.")) if lines else NOTHING

@@ -182,11 +182,19 @@ class Dispatcher:
 
     async def _done(self, tool: Tool, caller: Caller, arguments: Arguments, result: Result) -> Result:
         """The result, without secrets, of a call that nobody was asked about; what it changed is written down."""
+        await self._write_down(tool, caller, arguments, result)
+        return _safe(result)
+
+    async def write_down(self, caller: Caller, call: ToolCall) -> None:
+        """Write a call down that was carried out before a restart, which may have come in between."""
+        tool = self._tools[call.name]
+        await self._write_down(tool, caller, _parsed(tool, call.arguments), Result(""))
+
+    async def _write_down(self, tool: Tool, caller: Caller, arguments: Arguments, result: Result) -> None:
         if self._acts is not None and tool.effect is not Effect.READ and not tool.harmless:
             run = {"run": result.data["run"]} if "run" in result.data else {}
             exact = arguments.model_dump(mode="json", exclude_none=True) | run
             await self._acts.done(caller, tool.name, exact)
-        return _safe(result)
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new.

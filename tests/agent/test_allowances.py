@@ -16,6 +16,7 @@ from agent.ports import ModelReply, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
 from tests.agent.test_deciding import asked, card_with
+from tests.agent.test_sessions import ELSEWHERE
 from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, clicked, commanded, said
 
 
@@ -146,6 +147,32 @@ async def test_what_was_allowed_goes_on_after_a_restart(harness: Harness, csv: P
     async with harness.open() as brain:
         await brain.recover()
         assert await starts(harness, brain, 1)
+
+
+async def test_what_was_allowed_stays_in_its_thread_whatever_conversation_that_goes_on_with(
+    harness: Harness, csv: Path
+) -> None:
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await click(harness, brain, await asked(harness, brain, csv), ALWAYS)
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+        for words in (f"resume {session_id}", "train a model that predicts health with seed 3"):
+            await brain.router.accept(said(words, person=BOB, thread=ELSEWHERE))
+            await stage.settled()
+        assert await brain.stores.conversations.session_of(ELSEWHERE, create=False) == session_id
+        await click(harness, brain, await card_with(harness, "approve"), "reject", person=BOB)
+        assert len(harness.fleet.launched) == 1
+        await stage.tells("new")
+        assert await starts(harness, brain, 1)
+        third = THREAD.model_copy(update={"thread_id": "1700000001.000001"})
+        await brain.router.accept(said("hello there", thread=third))
+        await stage.settled()
+        other = await brain.stores.conversations.session_of(third, create=False)
+        assert f"`{other}`" in await stage.tells(f"resume {other}")
+        assert "every `start_training`" in (await stage.asks("auto")).text
+        await stage.tells(f"resume {session_id}")
+        await stage.tells("train a model that predicts health with seed 5")
+        assert decided(harness)[-1] == "Approved by alice, always here"
 
 
 async def test_where_several_decide_nothing_is_allowed_for_always(harness: Harness, csv: Path) -> None:

@@ -12,7 +12,8 @@ from agent.brain import Brain
 from agent.conversation.guards import TurnLimits
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall, ToolSchema
 from tests.agent.conftest import Harness
-from tests.agent.cut_off import Check, Story, clicks, heard, swept
+from tests.agent.cut_off import Check, Story, audited, clicks, heard, swept
+from tests.agent.test_sessions import ELSEWHERE
 from tests.agent.test_turns import attached
 from tests.fakes import BOB, said
 
@@ -89,6 +90,16 @@ def reads(*expected: str) -> Check:
     return holds
 
 
+def does(*expected: str) -> Check:
+    """That a model reads this from now on, and that the audit log has who did that."""
+
+    async def holds(harness: Harness, brain: Brain) -> None:
+        assert set(await audited(brain)) == {"alice: did"}
+        await reads(*expected)(harness, brain)
+
+    return holds
+
+
 async def bob_is_forgotten(harness: Harness, brain: Brain) -> None:
     with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -99,6 +110,8 @@ async def bob_is_forgotten(harness: Harness, brain: Brain) -> None:
 
 
 BEFORE = (said("one"), said("two"))
+THERE = said("there", thread=ELSEWHERE)
+LINK = "https://team.slack.com/archives/C1/p1700000000123456?thread_ts=1700000000.123456&cid=C1"
 SUMMARY = "[summary, by Trainyard, of what was said before] I read 1."
 FORGET = Story(
     Counts,
@@ -111,9 +124,10 @@ FORGET = Story(
 )
 GO_ON = Story(Halting, "look around", ANSWER, went_on_once, options={"limits": TurnLimits(steps=1)})
 COMMANDS = [
-    Story(Counts, "undo", "I forgot the last turn: “two”", reads("one", "I read 1."), BEFORE),
-    Story(Counts, "compact", "_I summarised the 4 messages", reads(SUMMARY), BEFORE),
-    Story(Counts, "new", "_A fresh start", reads(), BEFORE),
+    Story(Counts, "undo", "I forgot the last turn: “two”", does("one", "I read 1."), BEFORE),
+    Story(Counts, "compact", "_I summarised the 4 messages", does(SUMMARY), BEFORE),
+    Story(Counts, "new", "_A fresh start", does(), BEFORE),
+    Story(Counts, f"resume {LINK}", "This thread goes on", does("there", "I read 1."), (said("one"), THERE)),
     pytest.param(FORGET, marks=pytest.mark.faults),
     pytest.param(GO_ON, marks=pytest.mark.faults),
 ]

@@ -66,8 +66,7 @@ def says_always(harness: Harness, brain: Brain) -> Iterator[Inbound]:
 async def allowed_once(harness: Harness, brain: Brain) -> None:
     assert await seeds(harness, brain) == [1, 2]
     assert deciders(harness) == ["Approved by alice", "Approved by alice, always here"]
-    session_id = await brain.stores.conversations.session_of(THREAD, create=False)
-    (rule,) = await brain.stores.allowances.of(session_id or "")
+    (rule,) = await brain.stores.allowances.of(THREAD)
     assert (rule.tool, rule.by) == ("start_training", ALICE.key)
     by_itself = "alice, always here"
     assert await audited(brain) == [

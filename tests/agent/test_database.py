@@ -248,6 +248,27 @@ async def test_notes_in_words_and_ids_of_an_older_bot_are_facts_after_the_upgrad
     assert kinds == [TurnKind.ASKED, TurnKind.NOTICED, TurnKind.COMMANDED]
 
 
+def test_what_a_session_was_allowed_stays_with_its_thread_if_it_has_one(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'test.db'}")
+    migrate(engine, command.upgrade, "0017")
+    with engine.begin() as connection:
+        for number, threads in enumerate(("a", "bc", "")):
+            facts = {"session": f"s-{number}"}
+            connection.execute(text("INSERT INTO session VALUES (:session, '2026-01-01', '', '')"), facts)
+            for thread in threads:
+                connection.execute(text("INSERT INTO binding VALUES (:key, :session, '')"), {**facts, "key": thread})
+            connection.execute(
+                text("INSERT INTO allowance VALUES (:session, :session, 'start_training', NULL, 'u', 'alice', 'now')"),
+                facts,
+            )
+    kept = text("SELECT thread_key, id, tool, name FROM allowance")
+    for revision, how in ((NEWEST, command.upgrade), ("0017", command.downgrade), (NEWEST, command.upgrade)):
+        migrate(engine, how, revision)
+    with engine.connect() as connection:
+        assert [tuple(row) for row in connection.execute(kept)] == [("a", "s-0", "start_training", "alice")]
+    engine.dispose()
+
+
 def test_down_and_up_again_with_data(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path / 'test.db'}")
     upgrade(engine)

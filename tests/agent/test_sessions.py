@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import json
+import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agent.brain import Brain
-from agent.conversation.prompt import as_read
+from agent.conversation.prompt import SUMMARY, as_read
 from agent.domain.content import Document
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Thread
@@ -137,6 +138,80 @@ async def test_undo_takes_a_whole_turn_back_and_names_what_stays_done(harness: H
     assert words(model.asked[-1]) == ["what did we say?"]
 
 
+async def test_undo_names_the_files_that_stay(harness: Harness, csv: Path) -> None:
+    harness.model = model = answers("Seen.", "Yes.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "look at this", files=attached(csv))
+        *_, name = (await tells(harness, brain, "undo")).splitlines()
+        assert name == f"`{csv.name}` stays attached."
+        await tells(harness, brain, "what is there?")
+    assert f'Files in this thread, newest first: "{csv.name}".' in model.asked[-1][-1].facts
+
+
+async def test_undo_takes_a_summary_that_was_made_in_the_turn_with_it(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow,)
+    calls = (ToolCall("c1", "look", '{"what": "b"}'), ToolCall("c2", "look_long", '{"what": "a"}'))
+    looks = (ModelReply("", (call,), "m") for call in calls)
+    texts = ("Hello.", "They greeted.", "Yes.", "They greeted, and plan the canary.", "Done.", "Well.")
+    hello, greeted, yes, plan, done, well = (ModelReply(text, (), "m") for text in texts)
+    harness.model = model = ScriptedModel(hello, greeted, yes, *looks, plan, done, well)
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        await tells(harness, brain, "compact")
+        await tells(harness, brain, "and you?")
+        await brain.router.accept(said("do the canary"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("compact"))
+        await harness.until(lambda: any("I summarised the 6 messages" in text for text in harness.adapter.texts()))
+        slow.go_on.set()
+        await harness.until(lambda: "Done." in harness.adapter.texts())
+        assert "I forgot the last turn: “do the canary”" in await tells(harness, brain, "undo")
+        await tells(harness, brain, "what now?")
+        await tells(harness, brain, "export")
+    summary = "[summary, by Trainyard, of what was said before] They greeted."
+    assert words(model.asked[-1]) == [summary, "and you?", "Yes.", "what now?"]
+    assert "fresh start" not in Path(harness.adapter.shown[-1].files[1].path).read_text()
+
+
+async def test_undo_of_a_turn_that_compacts_itself_leaves_no_summary(harness: Harness) -> None:
+    class Large:
+        def tools(self) -> Sequence[Tool]:
+            async def run(_caller: Caller, asked: What) -> Result:
+                return Result(f"{'w ' * 3_500}{asked.what}")
+
+            return (Tool("read", "Read it.", What, Effect.READ, run=run, cap_chars=60_000),)
+
+    class Summarises:
+        async def stream(self, messages: Sequence[ModelMessage], _tools: object) -> AsyncIterator[ModelReply]:
+            asked.append(messages)
+            if messages[0].text == SUMMARY:
+                yield ModelReply("They plan the canary.", (), "m")
+            elif len(asked) > 12 or messages[-1].text == "what now?":
+                yield ModelReply("Done.", (), "m")
+            else:
+                yield ModelReply("", (ToolCall(f"c{len(asked)}", "read", f'{{"what": "{len(asked)}"}}'),), "m")
+
+    asked: list[Sequence[ModelMessage]] = []
+    harness.toolsets, harness.model = (Large(),), Summarises()
+    harness.options = replace(harness.options, context_tokens=12_000)
+    async with harness.open() as brain:
+        await tells(harness, brain, "do the canary")
+        assert any("getting long, so I summarised" in text for text in harness.adapter.texts())
+        assert "I forgot the last turn: “do the canary”" in await tells(harness, brain, "undo")
+        await tells(harness, brain, "what now?")
+    assert words(asked[-1]) == ["what now?"]
+
+
+async def test_what_a_summary_alone_stands_for_is_not_undone(harness: Harness) -> None:
+    harness.model = answers("Hello.", "They greeted.")
+    async with harness.open() as brain:
+        for made in ("compact", "new"):
+            await tells(harness, brain, "hello there")
+            await tells(harness, brain, made)
+            assert "it cannot be taken out" in await tells(harness, brain, "undo")
+
+
 class Doubtful:
     """Tools that change something and then give no answer, and one that refuses before it changes anything."""
 
@@ -252,6 +327,97 @@ async def test_a_thread_goes_on_with_another_one_of_its_channel_only(harness: Ha
     assert words(model.asked[2]) == ["what colour is it?", "It is blue.", "which one?"]
 
 
+async def test_a_conversation_that_a_thread_left_is_found_again(harness: Harness) -> None:
+    elsewhere = THREAD.model_copy(update={"channel": "C2"})
+    harness.model = model = answers("Hello.", "It is blue.", "As I said.", "You said hello.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        left = await brain.stores.conversations.session_of(THREAD, create=False)
+        await tells(harness, brain, "what colour is it?", thread=ELSEWHERE)
+        other = await brain.stores.conversations.session_of(ELSEWHERE, create=False)
+        told = await tells(harness, brain, f"resume {other}")
+        assert (
+            told
+            == f"This thread goes on with the conversation `{other}`; what was said here before is kept as `{left}`."
+        )
+        await tells(harness, brain, "which one?")
+        assert "that you may read" in await tells(harness, brain, f"resume {left}", thread=elsewhere)
+        assert f"goes on with the conversation `{left}`" in await tells(harness, brain, f"resume {left}")
+        await tells(harness, brain, "and I?")
+        await tells(harness, brain, "export")
+        assert f"The conversation `{left}`: 4 messages." in harness.adapter.texts()
+        new = THREAD.model_copy(update={"thread_id": "1700000001.000001"})
+        told = await tells(harness, brain, f"resume {left}", thread=new)
+        assert told == f"This thread goes on with the conversation `{left}`.", "nothing was said there before"
+    assert words(model.asked[-1]) == ["hello there", "Hello.", "and I?"]
+
+
+async def test_a_thread_goes_on_elsewhere_only_when_nothing_is_at_work_or_waits(harness: Harness, csv: Path) -> None:
+    slow = SlowTools()
+    harness.toolsets = (slow,)
+    look = ToolCall("c1", "look_long", '{"what": "a"}')
+    ask = ToolCall("c2", "ask_user", '{"question": "Which?", "choices": ["a", "b"]}')
+    train = ToolCall("c3", "start_training", '{"target": "health"}')
+    hello, seen, well, pity = (ModelReply(text, (), "m") for text in ("Hello.", "Seen.", "Well.", "A pity."))
+    calls = [ModelReply("", (call,), "m") for call in (look, ask, train)]
+    harness.model = ScriptedModel(hello, calls[0], seen, calls[1], well, calls[2], pity)
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there", thread=ELSEWHERE)
+        other = await brain.stores.conversations.session_of(ELSEWHERE, create=False)
+
+        async def refused() -> None:
+            before = len(harness.adapter.texts())
+            await brain.router.accept(said(f"resume {other}"))
+            await harness.until(lambda: len(harness.adapter.texts()) > before)
+            assert "A turn is at work here, or waits for people. Say `stop`" in harness.adapter.texts()[-1]
+
+        await brain.router.accept(said("look around"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await refused()
+        slow.go_on.set()
+        await harness.until(lambda: "Seen." in harness.adapter.texts())
+        await tells(harness, brain, "ask me")
+        await refused()
+        await tells(harness, brain, "a")
+        await brain.router.accept(said("train", files=attached(csv)))
+        card = (await Stage(harness, brain).asked()).card
+        assert card is not None
+        await refused()
+        await tells(harness, brain, f"reject {card.buttons[0].subject}")
+        assert "goes on with the conversation" in await tells(harness, brain, f"resume {other}")
+
+
+async def test_a_link_to_a_message_in_no_thread_is_of_the_direct_messages(harness: Harness) -> None:
+    direct = THREAD.model_copy(update={"channel": "D-alice", "thread_id": ""})
+    aside = direct.model_copy(update={"thread_id": "1800000000.000001"})
+    harness.model = model = answers("It is blue.", "As I said.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "what colour is it?", thread=direct)
+        link = "https://team.slack.com/archives/D-alice/p1790000000000009"
+        told = await tells(harness, brain, f"resume {link}?thread_ts=1790000000.000001&cid=D-alice", thread=aside)
+        assert told == "I find no conversation there that you may read here."
+        assert "goes on with the conversation" in await tells(harness, brain, f"resume {link}", thread=aside)
+        await tells(harness, brain, "which one?", thread=aside)
+        assert "that you may read" in await tells(harness, brain, f"resume {link}")
+    assert words(model.asked[-1]) == ["what colour is it?", "It is blue.", "which one?"]
+
+
+async def test_a_private_conversation_stays_private_where_runs_are_open_to_the_workspace(harness: Harness) -> None:
+    harness.options = replace(harness.options, runs_open=True)
+    private = THREAD.model_copy(update={"channel": "D-alice", "thread_id": "1800000000.000001"})
+    harness.model = model = answers("I keep it.", "Nothing.")
+    async with harness.open() as brain:
+        await brain.router.accept(said("my salary is 5", thread=private))
+        await harness.until(lambda: "I keep it." in harness.adapter.texts())
+        await brain.router.idle()
+        hidden = await brain.stores.conversations.session_of(private, create=False)
+        for address in (hidden, "https://team.slack.com/archives/D-alice/p1800000000000001"):
+            told = await tells(harness, brain, f"resume {address}", person=BOB)
+            assert told == "I find no conversation there that you may read here."
+        await tells(harness, brain, "what was said?", person=BOB)
+    assert words(model.asked[1]) == ["what was said?"]
+
+
 async def test_people_have_their_words_deleted_after_a_button(harness: Harness) -> None:
     harness.model = model = answers("Noted.", "Fine.", "A summary of the canary.", "Then we begin again.")
     async with harness.open() as brain:
@@ -361,6 +527,57 @@ async def test_reasons_and_answers_are_words_that_are_deleted_too(harness: Harne
     assert "canary" not in str(harness.adapter.shown)
     assert "canary" not in "".join(map(as_read, model.asked[-1]))
     assert 'start_training was rejected by "somebody": "[deleted]".' in model.asked[-1][-1].facts
+
+
+async def test_the_name_goes_from_cards_questions_and_errors_too(harness: Harness, csv: Path) -> None:
+    ask = ToolCall("c1", "ask_user", '{"question": "Which?", "choices": ["one", "two"]}')
+    train, again = (ToolCall(name, "start_training", '{"target": "health"}') for name in ("c2", "c3"))
+    calls = [ModelReply("", (call,), "m") for call in (ask, train, ask, again)]
+    thanks, pity = (ModelReply(text, (), "m") for text in ("Thanks.", "A pity."))
+    harness.model = ScriptedModel(calls[0], thanks, calls[1], pity, calls[2], calls[3])
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        await tells(harness, brain, "ask me", person=BOB)
+        await tells(harness, brain, "one", person=BOB)
+        await tells(harness, brain, "the canary", person=BOB, files=attached(csv))
+        card = (await stage.asked()).card
+        assert card is not None
+        await tells(harness, brain, f"approve {card.buttons[0].subject} with seed=3", person=BOB)
+        await brain.router.accept(clicked(harness.adapter.button("reject"), person=BOB))
+        await tells(harness, brain, "ask me again", person=BOB)
+        assert "dropped my question" in await tells(harness, brain, "stop", person=BOB)
+        await brain.router.accept(said("train again", person=BOB))
+        await harness.until(lambda: any("asked by bob" in content for content in shown(harness)))
+        assert "canary" in (await stage.asks("canary", "sings", person=BOB)).text
+        await brain.router.accept(
+            said(f"approve {harness.adapter.button('approve').subject} with seed=canary", person=BOB)
+        )
+        await harness.until(lambda: any("canary" in text for text in harness.adapter.texts()))
+        for named in ("A question for bob", "Changed by bob", "asked by bob", "Stopped by bob"):
+            assert any(named in content for content in shown(harness)), named
+        assert "Rejected by bob" in str(shown(harness))
+        await brain.router.accept(said("forget me", person=BOB))
+        await card_titled(harness, "Delete what you said?")
+        await brain.router.accept(clicked(harness.adapter.button("approve"), person=BOB))
+        await harness.until(lambda: any("messages of yours." in text for text in harness.adapter.texts()))
+        await stage.settled()
+        exported = await stage.asks("export")
+    kept = kept_in(harness, "message", "question", "turn", "inbox", "outbox")
+    for text in (kept, str(shown(harness)), "".join(Path(file.path).read_text() for file in exported.files)):
+        assert "canary" not in text
+        left = re.findall(r".{0,20}(?<!U-)\bbob\b", text)
+        assert [words for words in left if not re.search("(Approved|Rejected) by bob", words)] == []
+    assert "asked by somebody" in str(shown(harness))
+
+
+def shown(harness: Harness) -> list[str]:
+    """What the thread shows now."""
+    return [str(history[-1]) for history in harness.adapter.messages.values()]
+
+
+async def card_titled(harness: Harness, title: str) -> None:
+    """Wait for a card with buttons."""
+    await harness.until(lambda: any(c.card and c.card.title == title and c.card.buttons for c in harness.adapter.shown))
 
 
 def trains(*texts: str) -> ScriptedModel:
