@@ -16,7 +16,20 @@ from agent.domain.datasets import DatasetRef
 from agent.domain.errors import BadRequest
 from agent.domain.events import Accepted, Beat, Ended, Logged, Measured, MetricRow, Noted
 from agent.domain.orders import GpuInfo, HostInfo, LabelPrediction, Predictions, PredictOrder
-from agent.domain.runs import Artifact, ExitClass, GpuUsage, Outcome, RunState, Score, Scorecard, Usage
+from agent.domain.runs import (
+    Artifact,
+    ExitClass,
+    GpuUsage,
+    JobKind,
+    Outcome,
+    RunSpec,
+    RunState,
+    Score,
+    Scorecard,
+    Script,
+    Serving,
+    Usage,
+)
 from agent.ports import ToolCall
 from agent.runs.cards.pace import seconds_left, steps_a_second
 from agent.runs.cards.run_cards import pace_words, run_card, state_text
@@ -312,6 +325,22 @@ async def test_a_live_run_shows_pace_time_left_and_what_it_uses(harness: Harness
         assert facts["CPU"] == "1.5 cores, 2.0 GB"
         assert facts["GPU"] == "93% busy, 10.0 GB"
         assert "26 min 42 s are left" in await stage.tells("how long will it take?")
+
+
+def test_a_served_model_takes_no_steps() -> None:
+    serving = Serving(run="r-abc123", nonce="n", token_sha256="a" * 64)
+    spec = RunSpec(
+        job=JobKind.SERVING,
+        serving=serving,
+        script=Script(name="serve"),
+        host="gpu-1",
+        bundle_sha256="b" * 64,
+    )
+    served = run_at(5).model_copy(update={"spec": spec})
+    beats = [MetricRow(step=step, at=10.0 * step, values={"requests": 3.0}) for step in range(1, 6)]
+    names = {fact.name for fact in run_card(served, beats, (), None, now=START).facts}
+    assert {"State", "requests"} <= names
+    assert names.isdisjoint({"Step", "Speed"})
 
 
 def test_the_pace_leaves_out_breaks() -> None:

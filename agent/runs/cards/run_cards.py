@@ -135,8 +135,8 @@ def run_card(
 
 
 def _time_facts(run: Run, rows: Sequence[MetricRow], attempts: Sequence[Attempt], now: datetime) -> list[Fact]:
-    facts = [Fact(name="State", value=state_words(run))]
-    if run.step or run.total_steps:
+    facts, learns = [Fact(name="State", value=state_words(run))], run.spec.serving is None
+    if learns and (run.step or run.total_steps):
         facts.append(Fact(name="Step", value=f"{run.step:,}" + (f" of {run.total_steps:,}" if run.total_steps else "")))
     if trained_s := _trained_s(run, attempts, now):
         facts.append(Fact(name="Time", value=duration(trained_s)))
@@ -145,7 +145,7 @@ def _time_facts(run: Run, rows: Sequence[MetricRow], attempts: Sequence[Attempt]
     left_s, pace = seconds_left(run, rows), steps_a_second(rows)
     if left_s is not None:
         facts.append(Fact(name="Left", value=f"about {duration(left_s)}"))
-    if pace is not None:
+    if pace is not None and learns:
         facts.append(Fact(name="Speed", value=pace_words(pace)))
     return facts
 
