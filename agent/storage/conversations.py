@@ -82,7 +82,7 @@ def as_message(row: Row[Any]) -> ModelMessage:
 
 def _said_by(person: Person, kind: TurnKind, said: ModelMessage) -> ModelMessage:
     """The words that began a turn, or steer it, with who said them."""
-    if kind is TurnKind.NOTICED:
+    if kind is TurnKind.NOTICED and not said.steers:
         return replace(said, noticed=True)
     guest = person.external and said.steers in {"", person.key}
     return replace(said, speaker=said.speaker or person.shown, person=person.key, guest=guest)

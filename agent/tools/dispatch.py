@@ -36,7 +36,8 @@ TAINTED = (
 )
 REFUSED = {
     Role.GUEST: "Guests of another organisation may look, but not start or stop anything here.",
-    Role.MONITOR: "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people.",
+    Role.MONITOR: "The monitor began this turn, so nothing is changed in it. Propose it in words; who wants it says so "
+    "after your answer.",
     Role.MEMBER: "`{}` is not for members of the team.",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.conversation.prompt import as_read
+from agent.domain.inbound import Inbound, Noticed
 from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
@@ -14,7 +15,7 @@ from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage
-from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
+from tests.fakes import ALICE, BOB, GUEST, START, THREAD, ScriptedModel, clicked, said
 
 
 def calls(*calls: tuple[str, str]) -> ModelReply:
@@ -90,11 +91,71 @@ async def test_a_guest_does_not_steer_others_and_what_comes_at_the_end_is_a_turn
         await brain.router.accept(said("look at a"))
         await harness.until(lambda: slow.begun == ["a"])
         await brain.router.accept(said("delete everything", person=GUEST))
-        await harness.until(lambda: len(harness.adapter.busy_with) == 2)
+        await brain.router.accept(said("and b", person=BOB))  # does not wait behind the guest
+        await harness.until(lambda: len(harness.adapter.busy_with) == 3)
         slow.go_on.set()
         await harness.until(lambda: "Hello, guest." in harness.adapter.texts())
-    assert "delete everything" not in "".join(read(model.asked[1]))
+    assert read(model.asked[1])[3:] == ['[from "bob"]\nand b']
     assert read(model.asked[2])[-1] == '[from "guest", a guest]\ndelete everything'
+
+
+@pytest.mark.parametrize("words", ["no", "ok", "sure", "go ahead", "looks good", "yes please"])
+async def test_a_word_that_decides_nothing_here_is_said_to_the_turn(
+    harness: Harness, slow: SlowTools, words: str
+) -> None:
+    harness.model = model = ScriptedModel(calls(("look_long", "a")), ModelReply("Done.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said(words))
+        await brain.router.accept(said("use the small model instead"))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 3)
+        slow.go_on.set()
+        await brain.router.idle()
+    assert read(model.asked[1])[3:] == [f'[from "alice"]\n{words}', '[from "alice"]\nuse the small model instead']
+    assert len(model.asked) == 2
+
+
+async def test_a_yes_waits_where_something_is_to_be_decided_and_holds_up_no_words(
+    harness: Harness, slow: SlowTools
+) -> None:
+    harness.model = model = ScriptedModel(calls(("look_long", "a")), ModelReply("Done.", (), "m"))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("yes"))
+        await brain.router.accept(said(f"clone {run.id} epochs=2"))  # is asked about beside the turn
+        await stage.asked()
+        await brain.router.accept(said("and quickly", person=BOB))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 3)
+        slow.go_on.set()
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert read(model.asked[1])[3:] == ['[from "bob"]\nand quickly']
+    assert len(model.asked) == 2
+    assert len(harness.fleet.launched) == 2  # the `yes` was about the card
+
+
+async def test_a_turn_of_the_monitor_hears_what_people_say_meanwhile(harness: Harness, slow: SlowTools) -> None:
+    harness.model = model = ScriptedModel(calls(("look_long", "a")), ModelReply("I leave it.", (), "m"))
+    notice = Noticed(run="r-abc123", finding="nan", text="The loss is NaN.")
+    async with harness.open() as brain:
+        await brain.router.notice(Inbound(event_id="n", thread=THREAD, person=ALICE, act=notice, at=START))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("that is meant to be so", person=BOB, mentions_bot=False))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 1)
+        slow.go_on.set()
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert harness.adapter.texts() == ["I leave it."]
+    assert read(model.asked[1])[::3] == ["[monitor] The loss is NaN.", '[from "bob"]\nthat is meant to be so']
+    harness.model = model = ScriptedModel(ModelReply("Fine.", (), "m"))
+    async with harness.open() as brain:  # its words stay his
+        await brain.router.accept(said("so?"))
+        await brain.router.idle()
+    assert read(model.asked[0])[3] == '[from "bob"]\nthat is meant to be so'
 
 
 async def test_the_planner_of_rules_answers_one_request_after_the_other(harness: Harness, slow: SlowTools) -> None:
