@@ -130,6 +130,10 @@ class Dispatcher:
         """Whether this tool only reads, and needs nobody's answer for it."""
         return name in self._tools and self._tools[name].effect is Effect.READ and self._tools[name].runs_beside
 
+    def may_be_cut(self, name: str) -> bool:
+        """Whether people may end a call of this tool before it is through."""
+        return name not in self._tools or self._tools[name].may_be_cut
+
     def takes_long(self, name: str) -> bool:
         """Whether a call of this tool may take so long that it should not hold up others."""
         return name in self._tools and self._tools[name].limit_s > USUAL_LIMIT_S

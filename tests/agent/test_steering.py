@@ -1,13 +1,17 @@
 """A turn at work hears what people say meanwhile, and can be ended at any moment."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from agent.conversation.prompt import as_read
-from agent.domain.inbound import Inbound, Noticed
+from agent.conversation.tool_calls import GIVEN_UP, NOT_ASKED
+from agent.domain.inbound import Attachment, Inbound, Noticed
 from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
@@ -198,6 +202,62 @@ async def test_a_stop_waits_for_what_changes_something_and_says_so(harness: Harn
         )
         assert result.text == '{"text": "ended a"}'
         assert end.role is Role.ASSISTANT
+
+
+async def test_a_tool_that_failed_after_a_stop_was_not_finished(harness: Harness, slow: SlowTools) -> None:
+    harness.model = ScriptedModel(calls(("change", "fails")))
+    async with harness.open() as brain:
+        await brain.router.accept(said("change it"))
+        await harness.until(lambda: slow.begun == ["fails"])
+        await brain.router.accept(said("stop"))
+        await harness.until(lambda: any("`change` is at work and changes" in text for text in harness.adapter.texts()))
+        slow.go_on.set()
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert harness.adapter.texts()[-1] == "_Stopped by alice._"
+
+
+async def hangs(begun: asyncio.Event) -> NoReturn:
+    """An order that no host answers."""
+    begun.set()
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_a_stop_ends_a_plan_that_is_being_made(
+    harness: Harness, csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, start = asyncio.Event(), ToolCall("c", "start_training", json.dumps({"target": "visited_doctor"}))
+    monkeypatch.setattr(harness.fleet, "inspect", lambda _order: hangs(begun))
+    harness.model = model = ScriptedModel(ModelReply("", (start,), "m"), ModelReply("Nothing.", (), "m"))
+    async with harness.open() as brain:
+        file = Attachment(id="f", name="visits.csv", size_bytes=10, locator=str(csv))
+        await brain.router.accept(said("train", files=(file,)))
+        await begun.wait()
+        await brain.router.accept(said("stop"))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert harness.adapter.texts() == ["_Stopped by alice._"]
+        await brain.router.accept(said("what did you do?"))
+        await brain.router.idle()
+    assert [said.text for said in model.asked[1] if said.role is Role.TOOL] == [NOT_ASKED]
+
+
+async def test_a_stop_ends_a_download(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, address = asyncio.Event(), "https://example.org/visits.csv"
+    monkeypatch.setattr(harness.fleet, "fetch_data", lambda _order: hangs(begun))
+    fetch = ToolCall("c", "fetch_data", json.dumps({"address": address}))
+    harness.model = model = ScriptedModel(ModelReply("", (fetch,), "m"), ModelReply("Nothing.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said(f"get {address}"))
+        await begun.wait()
+        await brain.router.accept(said("stop"))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert harness.adapter.texts() == ["_Stopped by alice._"]
+        await brain.router.accept(said("what did you do?"))
+        await brain.router.idle()
+    assert [said.text for said in model.asked[1] if said.role is Role.TOOL] == [GIVEN_UP]
 
 
 async def test_a_stop_beside_a_question_says_that_it_still_waits(harness: Harness, slow: SlowTools) -> None:
