@@ -12,6 +12,7 @@ from agent.conversation.bills import Bills
 from agent.conversation.context import (
     LONGEST_SHARE,
     Conversation,
+    answered_upto,
     cleared_upto,
     estimated_tokens,
     in_short,
@@ -128,15 +129,15 @@ class Compactor:
         """
         if not self._budgets.charged:  # rules would miss what a summary leaves out
             return BY_RULES
-        upto = _newest(talk)
+        upto = answered_upto(talk)
         count = _old(talk, upto)
-        if not count:
+        if count == _old(replace(talk, history=list(task_of(talk))), upto):
             return NOTHING
         if why := await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
             raise OverBudget(why)
         summary = await self._summary(turn, talk, upto, self.window(talk))
         notice = COMPACTED.format(messages=counted(count, "message"))
-        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), notice, key=key)
+        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, _newest(talk), summary), notice, key=key)
         return ""
 
     async def _summary(self, turn: Turn, talk: Conversation, upto: int, window: int) -> str:

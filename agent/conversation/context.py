@@ -3,6 +3,7 @@
 Pure: messages and a compaction in, messages out. Messages are cut apart only where every call has its answer.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -128,16 +129,43 @@ def summarised_upto(talk: Conversation, *, keep_tokens: int) -> int:
 
     Where no rest is so short, to the last place before what the model has not read yet.
     """
-    waiting: set[str] = set()
+    spans = _spans(talk.history)
     rest, best = estimated_tokens(talk.history), 0
     for index, said in enumerate(_read(talk.history)):
         rest -= estimated_tokens([said])
-        waiting = (waiting | {call.id for call in said.calls}) - {said.call_id}
-        if not waiting:
-            best = min((later.id for later in talk.history[index + 1 :]), default=said.id + 1) - 1
+        place = min((later.id for later in talk.history[index + 1 :]), default=said.id + 1) - 1
+        if not _within(spans, place):
+            best = place
             if rest <= keep_tokens:
                 break
     return max(best, talk.compaction.upto)
+
+
+def answered_upto(talk: Conversation) -> int:
+    """The last id up to which no call waits for its answer; a summary can stand for all until there."""
+    spans = _spans(talk.history)
+    return max((said.id for said in talk.history if not _within(spans, said.id)), default=0)
+
+
+def _spans(history: Sequence[ModelMessage]) -> Sequence[tuple[int, float]]:
+    """From each call to its answer, which may still come where it is of the last reply of a turn that has not ended."""
+    answers = {said.call_id: said.id for said in history if said.role is Role.TOOL}
+    waiting, last = set[str](), set[str]()
+    for said in history:
+        if _begins(said):  # a turn that has ended ends in a reply without calls
+            waiting, last = waiting | last, set()
+        elif said.role is Role.ASSISTANT:
+            last = {call.id for call in said.calls}
+    waiting |= last
+    return [
+        (said.id, answers.get(call.id, math.inf if call.id in waiting else said.id))
+        for said in history
+        for call in said.calls
+    ]
+
+
+def _within(spans: Sequence[tuple[int, float]], place: int) -> bool:
+    return any(begun <= place < ended for begun, ended in spans)
 
 
 def _read(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:

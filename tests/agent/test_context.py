@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.conversation.context import Conversation, estimated_tokens, read_by_model, summarised_upto
+from agent.conversation.context import Conversation, answered_upto, estimated_tokens, read_by_model, summarised_upto
 from agent.conversation.prompt import as_read
 from agent.domain.errors import TooLong
 from agent.domain.models import ModelFacts, Preference
@@ -250,6 +250,26 @@ async def test_what_a_tool_says_too_much_is_read_page_by_page(small: Harness) ->
         await small.until(lambda: "Done." in small.adapter.texts())
     page = json.loads(model.asked[2][-1].text)
     assert (page["page"], page["pages"], len(page["text"])) == (8, 8, 4012)
+
+
+def test_a_call_without_an_answer_holds_up_a_summary_only_while_its_turn_waits() -> None:
+    def asks(number: int) -> ModelMessage:
+        return ModelMessage(Role.USER, "go", speaker="alice", id=number)
+
+    def calls(number: int, *ids: str) -> ModelMessage:
+        return ModelMessage(Role.ASSISTANT, "", tuple(ToolCall(i, "look", "{}") for i in ids), model="m", id=number)
+
+    def upto(*history: ModelMessage) -> int:
+        return answered_upto(Conversation(list(history), (), Compaction()))
+
+    stopped = (asks(1), calls(2, "a", "b"), ModelMessage(Role.TOOL, "ended", call_id="a", id=3), calls(4))
+    assert upto(*stopped) == 4  # nobody answers `b` any more
+    assert upto(*stopped, asks(5), calls(6, "c")) == 5
+    waits = (asks(1), calls(2, "a"))
+    assert upto(*waits, asks(3), calls(4)) == 1
+    went_on = (ModelMessage(Role.TOOL, "ended", call_id="a", id=5), calls(6))
+    assert upto(asks(3), calls(4), *waits, *went_on) == 6
+    assert upto(asks(3), calls(4, "b"), *waits, went_on[0]) == 1  # at 5 `b` waits, before that `a`
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -14,6 +14,7 @@ from agent.domain.content import Document
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Thread
 from agent.domain.policy import Effect
+from agent.llm.chain import paired
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
@@ -103,6 +104,27 @@ async def test_compact_summarises_at_any_length_and_says_so(harness: Harness) ->
         assert await tells(harness, brain, "compact") == "There is nothing here to summarise yet."
         await tells(harness, brain, "go on?")
     assert words(model.asked[2]) == ["[summary, by Trainyard, of what was said before] Alice greeted me.", "go on?"]
+
+
+async def test_compact_leaves_what_waits_for_an_answer(harness: Harness) -> None:
+    ask = ToolCall("q", "ask_user", json.dumps({"question": "Which target?", "choices": ["age", "health"]}))
+    harness.model = model = ScriptedModel(
+        ModelReply("Hello.", (), "m"),
+        ModelReply("", (ask,), "m"),
+        ModelReply("Alice greeted me and wants to train.", (), "m"),
+        ModelReply("health it is.", (), "m"),
+    )
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        await brain.router.accept(said("train"))
+        await brain.router.idle()
+        assert (await tells(harness, brain, "compact")).startswith("_I summarised the 3 messages so far.")
+        assert await tells(harness, brain, "compact") == "There is nothing here to summarise yet."
+        await brain.router.accept(said("health"))
+        await harness.until(lambda: "health it is." in harness.adapter.texts())
+    read = paired(model.asked[3][1:])
+    assert [message.role for message in read] == [Role.USER, Role.USER, Role.ASSISTANT, Role.TOOL]
+    assert read[-1].text == '{"text": "alice answered: health"}'
 
 
 async def test_rules_keep_all_that_was_said(harness: Harness, csv: Path) -> None:
