@@ -15,6 +15,7 @@ from agent.conversation.context import (
     answered_upto,
     cleared_upto,
     estimated_tokens,
+    fitting,
     in_short,
     next_read,
     read_by_model,
@@ -33,6 +34,7 @@ from agent.stores import Compaction, Conversations, Turn
 
 FULL_SHARE = 0.8  # of the window; then something is done
 ROOM_SHARE = 0.6  # with less than that used, nothing more is
+SUMMARY_SHARE = 0.1  # of a window, for a summary
 LEAST_SHARE = 0.005  # of a window, for one message
 BESIDES_TOKENS = 7_000  # the system's word and the tools
 CLEARED = "_The conversation was getting long, so I put {results} of earlier steps away; I can read each again._"
@@ -155,7 +157,7 @@ class Compactor:
         finally:
             for reply in paid:
                 await self._bills.add(turn, reply)
-        return text or in_short(talk, upto=upto)
+        return fitting(text or in_short(talk, upto=upto), most_tokens=int(window * SUMMARY_SHARE))
 
     async def _store(self, turn: Turn, talk: Conversation, made: Compaction, notice: str) -> None:
         await self.store(turn.session_id, turn.thread, made, notice)

@@ -86,10 +86,8 @@ def _put_away(said: ModelMessage, made: Compaction, tools: Mapping[str, str]) ->
 
 def _shortened(said: ModelMessage, *, most_chars: int) -> ModelMessage:
     """A message that would fill the window alone, as its beginning and its end."""
-    if len(said.text) <= most_chars:
-        return said
-    text = f"{said.text[: most_chars // 2]}\n…\n{said.text[-most_chars // 2 :]}"
-    return replace(said, text=text, cut_chars=said.cut_chars or len(said.text))
+    text = without_middle(said.text, most_chars=most_chars)
+    return said if text is said.text else replace(said, text=text, cut_chars=said.cut_chars or len(said.text))
 
 
 def estimated_tokens(messages: Iterable[ModelMessage]) -> int:
@@ -181,7 +179,16 @@ def transcript(talk: Conversation, *, upto: int, most_chars: int) -> str:
         if talk.compaction.upto < said.id <= upto:
             lines.append(_line(said))
             lines += [f"You called {call.name}({call.arguments[:TRANSCRIPT_RESULT_CHARS]})" for call in said.calls]
-    text = "\n".join(line for line in lines if line)
+    return without_middle("\n".join(line for line in lines if line), most_chars=most_chars)
+
+
+def fitting(text: str, *, most_tokens: int) -> str:
+    """A text of at most about so many tokens."""
+    return without_middle(text, most_chars=most_tokens * BYTES_A_TOKEN * len(text) // len(text.encode() or b" "))
+
+
+def without_middle(text: str, *, most_chars: int) -> str:
+    """A text that is too long, as its beginning and its end."""
     return text if len(text) <= most_chars else f"{text[: most_chars // 2]}\n…\n{text[-most_chars // 2 :]}"
 
 
@@ -196,9 +203,15 @@ def _line(said: ModelMessage) -> str:
 
 
 def in_short(talk: Conversation, *, upto: int) -> str:
-    """A summary without a model: what people said, and which tools were used."""
+    """A summary without a model: what people said and answered, and which tools were used."""
     old = [said for said in talk.history if talk.compaction.upto < said.id <= upto]
-    words = [f"{said.speaker or 'The monitor'}: {said.text[:200]}" for said in old if said.role is Role.USER]
+    asked = {call.id: call.arguments for said in old for call in said.calls if call.name == "ask_user"}
+    words = []
+    for said in old:
+        if said.role is Role.USER:
+            words.append(f"{said.speaker or 'The monitor'}: {said.text[:200]}")
+        elif said.call_id in asked:
+            words.append(f"You asked people {asked[said.call_id][:300]} and got {said.text[:200]}")
     used = sorted({call.name for said in old for call in said.calls})
     parts = [talk.compaction.summary, *words[-20:], f"Tools that were used: {', '.join(used)}." if used else ""]
     return "\n".join(part for part in parts if part)

@@ -7,10 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from agent.conversation.context import Conversation, answered_upto, estimated_tokens, read_by_model, summarised_upto
+from agent.conversation.context import (
+    Conversation,
+    answered_upto,
+    estimated_tokens,
+    fitting,
+    read_by_model,
+    summarised_upto,
+)
 from agent.conversation.prompt import as_read
-from agent.domain.errors import TooLong
+from agent.domain.errors import OverBudget, TooLong, Unavailable
 from agent.domain.models import ModelFacts, Preference
+from agent.domain.runs import RunState
 from agent.llm.chain import paired
 from agent.ports import OFFLINE, Model, ModelMessage, ModelReply, Role, ToolCall, ToolSchema, Unused
 from agent.stores import Compaction
@@ -18,7 +26,7 @@ from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
 from tests.agent.slow_tools import What
 from tests.agent.stage import Stage
-from tests.fakes import ALICE, ScriptedModel, said
+from tests.fakes import ALICE, THREAD, ScriptedModel, said
 
 
 class LongTool:
@@ -147,6 +155,22 @@ async def test_one_message_and_many_steps_are_summarised_and_the_task_stays(smal
     assert "a" * 2000 not in text_of(model.asked[0])
 
 
+async def test_a_run_that_is_not_over_is_a_fact_however_many_are_newer(small: Harness) -> None:
+    small.model = model = ScriptedModel(ModelReply("Done.", (), "m"))
+    async with small.open() as brain:
+        stage = Stage(small, brain)
+        runs = [await stage.running()]
+        for _ in range(9):
+            small.clock.forward(60)
+            runs.append(await stage.create())
+            await brain.service.stop(runs[-1].id, by="alice")
+            await stage.ended(runs[-1], RunState.STOPPED)
+        await brain.router.accept(said("what runs?"))
+        await brain.router.idle()
+    assert [run.id for run in model.asked[0][-1].runs] == [run.id for run in (*runs[:1:-1], runs[0])]
+    assert f"Run {runs[0].id} for " in model.asked[0][-1].facts
+
+
 async def test_an_overflow_is_mended_and_asked_once_more(small: Harness) -> None:
     small.model = model = ScriptedModel(
         ModelReply("Hello. " * 50, (), "m"),
@@ -234,6 +258,50 @@ async def test_without_a_model_the_summary_is_what_people_said(small: Harness) -
     assert model.asked[3][1].text == (
         "[summary, by Trainyard, of what was said before] alice: look at a\nTools that were used: look."
     )
+
+
+async def test_what_people_answered_is_known_after_a_summary_without_a_model(small: Harness) -> None:
+    ask = ToolCall("q", "ask_user", json.dumps({"question": "Which column?", "choices": ["churn", "revenue"]}))
+    small.model = model = ScriptedModel(
+        ModelReply("", (ask,), "m"),
+        looks("a:10", tokens=9500, text="w" * 60_000),
+        looks("b:10", tokens=39_000),
+        Unavailable("No model answers."),
+        ModelReply("Done.", (), "m"),
+    )
+    async with small.open() as brain:
+        await brain.router.accept(said("look at it"))
+        await brain.router.idle()
+        await brain.router.accept(said("churn"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+    summary = model.asked[4][1].text
+    assert "Which column?" in summary
+    assert "alice answered: churn" in summary
+
+
+async def test_a_summary_takes_a_tenth_of_the_window_at_most(small: Harness) -> None:
+    summary = ModelReply(f"begin {'Wort ' * 40_000}end", (), "m")
+    small.model = model = ScriptedModel(
+        ModelReply("Hello. " * 50, (), "m"), summary, ModelReply("Fine.", (), "m"), OverBudget("m cannot be paid.")
+    )
+    async with small.open() as brain:
+        for words in ("hello there", "compact", "and now?"):
+            await brain.router.accept(said(words))
+            await brain.router.idle()
+        assert 3900 < estimated_tokens([model.asked[2][1]]) < 4100
+        assert "begin Wort" in model.asked[2][1].text
+        assert model.asked[2][1].text.endswith("Wort end")
+        await brain.router.accept(said("compact"))  # without a model: the last summary, and what was said since
+        await brain.router.idle()
+        session = await brain.stores.conversations.session_of(THREAD, create=False) or ""
+        made = (await brain.stores.conversations.context(session)).compaction
+    assert len(made.summary) < 12_100
+    assert "alice: and now?" in made.summary
+
+
+def test_a_summary_in_any_script_fits() -> None:
+    assert estimated_tokens([ModelMessage(Role.USER, fitting("训练" * 5000, most_tokens=500))]) < 520
+    assert fitting("训练", most_tokens=500) == "训练"
 
 
 async def test_what_a_tool_says_too_much_is_read_page_by_page(small: Harness) -> None:
