@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agent.brain import Brain
+from agent.conversation.going_on import NOT_YOURS
 from agent.conversation.guards import TurnLimits, circles, note_on
 from agent.conversation.prompt import as_read
 from agent.domain.content import Button
@@ -13,7 +14,7 @@ from agent.domain.policy import Grants, grants_of
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage, rows
-from tests.fakes import ALICE, BOB, ScriptedModel, clicked, said
+from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
 
 
 def call(number: int, tool: str = "list_runs", arguments: str = "{}", **more: object) -> ModelReply:
@@ -72,6 +73,19 @@ async def test_a_click_of_who_may_not_talk_to_the_bot_leaves_the_button_to_other
         await harness.until(
             lambda: any("You may not use me here." in told.text for _, told in harness.adapter.whispers)
         )
+        await brain.router.accept(clicked(go_on))
+        await harness.until(lambda: "Now I am done." in harness.adapter.texts())
+
+
+async def test_a_guest_goes_on_with_nothing_of_others_and_leaves_the_button_to_them(harness: Harness) -> None:
+    harness.options = replace(harness.options, limits=TurnLimits(steps=1))
+    harness.model = ScriptedModel(call(1), ModelReply("Now I am done.", (), "m"))
+    async with harness.open() as brain:
+        go_on = await limited(harness, brain)
+        await brain.router.accept(clicked(go_on, person=GUEST))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert [(who, told.text) for who, told in harness.adapter.whispers] == [(GUEST.id, NOT_YOURS)]
         await brain.router.accept(clicked(go_on))
         await harness.until(lambda: "Now I am done." in harness.adapter.texts())
 
