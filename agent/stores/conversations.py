@@ -151,7 +151,10 @@ class Conversations(Protocol):
         """
 
     async def whole_text(self, session_id: str, message_id: int) -> str | None:
-        """The whole text of a message, also where a model got a part; None where this session has no such message."""
+        """The whole text of a message, also where a model got a part.
+
+        None where this session has no such message, or its turn was undone.
+        """
 
     async def end_turn(
         self, turn: Turn, last: ModelMessage, *, key: str, content: Content, ended_by: Sequence[int] = ()

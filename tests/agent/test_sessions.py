@@ -127,6 +127,19 @@ async def test_compact_leaves_what_waits_for_an_answer(harness: Harness) -> None
     assert read[-1].text == '{"text": "alice answered: health"}'
 
 
+async def test_what_undo_took_back_is_not_read_on_in(harness: Harness) -> None:
+    more = ToolCall("r", "read_more", '{"id": 1}')
+    harness.model = model = ScriptedModel(
+        ModelReply("Hello.", (), "m"), ModelReply("", (more,), "m"), ModelReply("Gone.", (), "m")
+    )
+    async with harness.open() as brain:
+        await tells(harness, brain, "my embarrassing words")
+        await tells(harness, brain, "undo")
+        await brain.router.accept(said("what did I say?"))
+        await harness.until(lambda: "Gone." in harness.adapter.texts())
+    assert model.asked[2][-1].text == '{"error": "There is no message 1 in this conversation."}'
+
+
 async def test_rules_keep_all_that_was_said(harness: Harness, csv: Path) -> None:
     harness.options = replace(harness.options, charged=False)
     async with harness.open() as brain:
