@@ -80,6 +80,7 @@ class TurnLoop:
     async def run(self, turn: Turn, context: Context, control: TurnControl) -> None:
         """Go on with a turn until its answer, an approval that waits, or a limit."""
         talk, begun_s = Conversation.of(context), _now_s()
+        control.ends_s = begun_s + self._limits.minutes * 60
         history = talk.history
         while True:
             if await self._calls.answer(turn, talk, control):

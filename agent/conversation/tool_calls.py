@@ -34,6 +34,7 @@ NOT_ASKED = '{"text": "People stopped this turn before they were asked about the
 ASKED_ALREADY = "People are asked about just this already: its card waits for a decision (`approve {0}`, `reject {0}`)."
 FOR_COMMANDS = "People do that themselves, with a command: `{}`."
 GIVEN_UP = '{"error": "People stopped this turn before the call had ended, and it was given up."}'
+TIME_IS_UP = '{"error": "The time of this turn was used up before the call had ended, and it was given up."}'
 CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
 
 
@@ -133,7 +134,7 @@ class ToolCalls:
             return UNKNOWN_OUTCOME
         try:
             if may_be_cut:
-                result = await control.wait(self._dispatcher.call(caller, call))
+                result = await control.wait(self._dispatcher.call(caller, call), until_s=control.ends_s)
             else:
                 with control.finishing(call.name):
                     result = await self._dispatcher.call(caller, call)
@@ -150,9 +151,11 @@ class ToolCalls:
     def _failed(self, error: Exception, call: ToolCall, control: TurnControl) -> str:
         """The answer of a call that did not come to its end."""
         reads = self._dispatcher.effect(call.name) is Effect.READ
-        if control.by and isinstance(error, TimeoutError) and self._dispatcher.may_be_cut(call.name):
-            return CANCELLED if reads else NOT_ASKED if self._dispatcher.asks(call.name) else GIVEN_UP
-        return failure_of(error, call, reads=reads)
+        if not (isinstance(error, TimeoutError) and self._dispatcher.may_be_cut(call.name)):
+            return failure_of(error, call, reads=reads)
+        if control.by is None:
+            return TIME_IS_UP
+        return CANCELLED if reads else NOT_ASKED if self._dispatcher.asks(call.name) else GIVEN_UP
 
     async def _asked(self, turn: Turn, call: ToolCall, needed: Result | NeedsApproval, caller: Caller) -> Result | None:
         """Ask people; the answer where they are asked about just that already."""

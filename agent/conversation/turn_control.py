@@ -28,6 +28,7 @@ class TurnControl:
         self.finishes: list[str] = []  # tools with an effect that are at work now
         self.finished: list[str] = []  # what they did all the same after somebody had ended the turn
         self.ended_by: list[int] = []  # inbox items that ended it; a restart before its end reads them again
+        self.ends_s: float | None = None  # on the loop's clock: then its time is used up, and calls are given up
         self.over = asyncio.Event()  # it is carried out no more
         self._limits: set[asyncio.Timeout] = set()
 

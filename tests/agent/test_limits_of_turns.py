@@ -13,6 +13,7 @@ from agent.domain.content import Button
 from agent.domain.policy import Grants, grants_of
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
+from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage, rows
 from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
 
@@ -114,6 +115,16 @@ async def test_minutes_are_a_limit_too_and_it_may_be_left_at_that(harness: Harne
         await harness.until(lambda: any(c.card and c.card.footer for c in harness.adapter.shown))
         (card,) = [content.card for content in harness.adapter.shown if content.card]
         assert (card.buttons, card.footer) == ((), "Left at that by bob")
+
+
+async def test_a_turn_whose_time_is_used_up_waits_for_no_tool_that_reads(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets, harness.options = (slow,), replace(harness.options, limits=TurnLimits(minutes=0.002))
+    harness.model = ScriptedModel(call(1, "look_long", '{"what": "a"}'))
+    async with harness.open() as brain:
+        await limited(harness, brain)
+        assert any("this turn has taken 0 minutes" in text for text in harness.adapter.texts())
+    assert (slow.begun, slow.ended) == (["a"], [])
 
 
 async def test_circles_are_noted_once_and_then_asked_about(harness: Harness) -> None:
