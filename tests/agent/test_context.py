@@ -237,6 +237,19 @@ async def test_results_of_one_reply_that_are_too_long_together_are_read_in_part(
     assert not any("I summarised" in text for text in small.adapter.texts())  # there is nothing but the request
 
 
+async def test_a_window_that_is_full_at_every_step_is_told_of_in_one_line(small: Harness) -> None:
+    small.model = model = Narrow(
+        *(looks(f"{letter}:9000", tokens=39_000, text="w" * 30_000) for letter in "abcd"), ModelReply("Done.", (), "m")
+    )
+    model.most_tokens = 100_000
+    async with small.open() as brain:
+        await brain.router.accept(said("look at all of it"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+        await brain.delivery.idle()
+    (told,) = [history for history in small.adapter.messages.values() if "I summarised" in history[0].text]
+    assert len({content.text for content in told}) > 1  # it counts on
+
+
 async def test_a_message_that_never_fits_is_said(small: Harness) -> None:
     small.model = ScriptedModel(*[TooLong("The conversation is too long for m.")] * 4)
     async with small.open() as brain:
