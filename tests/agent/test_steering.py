@@ -290,3 +290,9 @@ async def test_nobody_stops_a_run_in_the_name_of_whose_turn_it_is(harness: Harne
         assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
         await brain.router.accept(clicked(harness.adapter.button("reject"), person=ALICE))
         await harness.until(lambda: "It goes on." in harness.adapter.texts())
+
+
+async def test_the_name_of_the_command_alone_shows_help(harness: Harness) -> None:
+    async with harness.open() as brain:
+        await brain.router.accept(said("/train"))
+        await harness.until(lambda: any(c.card and "help" in str(c.card).lower() for c in harness.adapter.shown))
