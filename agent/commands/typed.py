@@ -238,7 +238,7 @@ def _decision(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def may_be_talk(words: Sequence[str]) -> bool:
     """Whether a decision can also be the answer to something that was asked in words."""
-    return words[0] in {"yes", "ok", "no"} and not decision_of(words).approval_id
+    return bool(words) and words[0] in {"yes", "ok", "no"} and not decision_of(words).approval_id
 
 
 def ends_answer(text: str) -> bool:

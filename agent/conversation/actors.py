@@ -46,13 +46,15 @@ class Actor:
         self._came.set()
         self._quiet.clear()
 
-    def first(self) -> Work | None:
-        """The next piece of work, which stays in the queue."""
-        return self._waiting[0] if self._waiting else None
+    def waits(self, place: int) -> Work | None:
+        """The piece of work at this place of the queue, where it stays; the next one is at 0."""
+        return self._waiting[place] if place < len(self._waiting) else None
 
-    def take(self) -> Work:
-        """The next piece of work, taken out of the queue."""
-        return self._waiting.popleft()
+    def take(self, place: int = 0) -> Work:
+        """The piece of work at this place, taken out of the queue."""
+        work = self._waiting[place]
+        del self._waiting[place]
+        return work
 
     @property
     def busy(self) -> bool:

@@ -5,6 +5,7 @@ as one row. A line in the thread says so. Called by the turn loop before each st
 command `compact`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.cards import counted
@@ -12,8 +13,10 @@ from agent.conversation.bills import Bills
 from agent.conversation.context import (
     LONGEST_SHARE,
     Conversation,
+    answered_upto,
     cleared_upto,
     estimated_tokens,
+    fitting,
     in_short,
     next_read,
     read_by_model,
@@ -32,6 +35,7 @@ from agent.stores import Compaction, Conversations, Turn
 
 FULL_SHARE = 0.8  # of the window; then something is done
 ROOM_SHARE = 0.6  # with less than that used, nothing more is
+SUMMARY_SHARE = 0.1  # of a window, for a summary
 LEAST_SHARE = 0.005  # of a window, for one message
 BESIDES_TOKENS = 7_000  # the system's word and the tools
 CLEARED = "_The conversation was getting long, so I put {results} of earlier steps away; I can read each again._"
@@ -86,16 +90,18 @@ class Compactor:
         keep = int(LONGEST_SHARE * read)
         cleared = cleared_upto(talk, keep_tokens=keep)
         made = replace(talk.compaction, cleared=cleared, made_after=_newest(talk))
-        count = sum(talk.compaction.cleared < said.id <= cleared for said in talk.history if said.role is Role.TOOL)
-        put_away = replace(talk, compaction=made)
-        if count and not overflowed and await self._fits(put_away, int(ROOM_SHARE * window), window):
-            await self._store(turn, talk, made, CLEARED.format(results=counted(count, "result")))
+        put_away = [said.id for said in talk.history if said.role is Role.TOOL and said.id <= cleared]
+        is_new = _is_new(put_away, talk.compaction.cleared) and not overflowed
+        if is_new and await self._fits(replace(talk, compaction=made), int(ROOM_SHARE * window), window):
+            notice = CLEARED.format(results=counted(len(put_away), "result"))
+            await self._store(turn, talk, made, notice, key=f"put-away:{turn.id}")
             return
         upto = summarised_upto(talk, keep_tokens=keep)
-        if old := _old(talk, upto) - _old(replace(talk, history=list(task_of(talk))), upto):
-            notice = SUMMARISED.format(messages=counted(old, "message"))
+        old = _summed_up(talk, upto)
+        if _is_new(old, talk.compaction.upto):
+            notice = SUMMARISED.format(messages=counted(len(old), "message"))
             made = replace(made, upto=upto, summary=await self._summary(turn, talk, upto, read))
-            await self._store(turn, talk, made, notice)
+            await self._store(turn, talk, made, notice, key=f"summarised:{turn.id}")
         if overflowed and _read_tokens(talk, window) > ROOM_SHARE * read:
             await self._shorten(turn, talk, window, most_tokens=int(ROOM_SHARE * read))
 
@@ -128,15 +134,15 @@ class Compactor:
         """
         if not self._budgets.charged:  # rules would miss what a summary leaves out
             return BY_RULES
-        upto = _newest(talk)
+        upto = answered_upto(talk)
         count = _old(talk, upto)
-        if not count:
+        if not _is_new(_summed_up(talk, upto), talk.compaction.upto):
             return NOTHING
         if why := await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
             raise OverBudget(why)
         summary = await self._summary(turn, talk, upto, self.window(talk))
         notice = COMPACTED.format(messages=counted(count, "message"))
-        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, upto, summary), notice, key=key)
+        await self.store(turn.session_id, turn.thread, Compaction(upto, upto, _newest(talk), summary), notice, key=key)
         return ""
 
     async def _summary(self, turn: Turn, talk: Conversation, upto: int, window: int) -> str:
@@ -154,10 +160,11 @@ class Compactor:
         finally:
             for reply in paid:
                 await self._bills.add(turn, reply)
-        return text or in_short(talk, upto=upto)
+        return fitting(text or in_short(talk, upto=upto), most_tokens=int(window * SUMMARY_SHARE))
 
-    async def _store(self, turn: Turn, talk: Conversation, made: Compaction, notice: str) -> None:
-        await self.store(turn.session_id, turn.thread, made, notice)
+    async def _store(self, turn: Turn, talk: Conversation, made: Compaction, notice: str, *, key: str) -> None:
+        """A small window is full again and again: the turn's one line about it changes then."""
+        await self.store(turn.session_id, turn.thread, made, notice, key=key)
         talk.compaction, talk.now = made, None
 
     async def store(self, session_id: str, thread: Thread, made: Compaction, notice: str, *, key: str = "") -> None:
@@ -176,3 +183,13 @@ def _newest(talk: Conversation) -> int:
 
 def _old(talk: Conversation, upto: int) -> int:
     return sum(talk.compaction.upto < said.id <= upto for said in talk.history)
+
+
+def _summed_up(talk: Conversation, upto: int) -> Sequence[int]:
+    """The ids of the messages that a summary up to there stands for: not what people said in the present turn."""
+    task = {said.id for said in task_of(talk)}
+    return [said.id for said in talk.history if said.id <= upto and said.id not in task]
+
+
+def _is_new(ids: Sequence[int], since: int) -> bool:
+    return any(number > since for number in ids)

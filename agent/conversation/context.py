@@ -3,6 +3,7 @@
 Pure: messages and a compaction in, messages out. Messages are cut apart only where every call has its answer.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,10 +100,8 @@ def _put_away(said: ModelMessage, made: Compaction, tools: Mapping[str, str]) ->
 
 def _shortened(said: ModelMessage, *, most_chars: int) -> ModelMessage:
     """A message that would fill the window alone, as its beginning and its end."""
-    if len(said.text) <= most_chars:
-        return said
-    text = f"{said.text[: most_chars // 2]}\n…\n{said.text[-most_chars // 2 :]}"
-    return replace(said, text=text, cut_chars=said.cut_chars or len(said.text))
+    text = without_middle(said.text, most_chars=most_chars)
+    return said if text is said.text else replace(said, text=text, cut_chars=said.cut_chars or len(said.text))
 
 
 def estimated_tokens(messages: Iterable[ModelMessage]) -> int:
@@ -142,16 +141,43 @@ def summarised_upto(talk: Conversation, *, keep_tokens: int) -> int:
 
     Where no rest is so short, to the last place before what the model has not read yet.
     """
-    waiting: set[str] = set()
+    spans = _spans(talk.history)
     rest, best = estimated_tokens(talk.history), 0
     for index, said in enumerate(_read(talk.history)):
         rest -= estimated_tokens([said])
-        waiting = (waiting | {call.id for call in said.calls}) - {said.call_id}
-        if not waiting:
-            best = min((later.id for later in talk.history[index + 1 :]), default=said.id + 1) - 1
+        place = min((later.id for later in talk.history[index + 1 :]), default=said.id + 1) - 1
+        if not _within(spans, place):
+            best = place
             if rest <= keep_tokens:
                 break
     return max(best, talk.compaction.upto)
+
+
+def answered_upto(talk: Conversation) -> int:
+    """The last id up to which no call waits for its answer; a summary can stand for all until there."""
+    spans = _spans(talk.history)
+    return max((said.id for said in talk.history if not _within(spans, said.id)), default=0)
+
+
+def _spans(history: Sequence[ModelMessage]) -> Sequence[tuple[int, float]]:
+    """From each call to its answer, which may still come where it is of the last reply of a turn that has not ended."""
+    answers = {said.call_id: said.id for said in history if said.role is Role.TOOL}
+    waiting, last = set[str](), set[str]()
+    for said in history:
+        if _begins(said):  # a turn that has ended ends in a reply without calls
+            waiting, last = waiting | last, set()
+        elif said.role is Role.ASSISTANT:
+            last = {call.id for call in said.calls}
+    waiting |= last
+    return [
+        (said.id, answers.get(call.id, math.inf if call.id in waiting else said.id))
+        for said in history
+        for call in said.calls
+    ]
+
+
+def _within(spans: Sequence[tuple[int, float]], place: int) -> bool:
+    return any(begun <= place < ended for begun, ended in spans)
 
 
 def _read(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
@@ -167,7 +193,16 @@ def transcript(talk: Conversation, *, upto: int, most_chars: int) -> str:
         if talk.compaction.upto < said.id <= upto:
             lines.append(_line(said))
             lines += [f"You called {call.name}({call.arguments[:TRANSCRIPT_RESULT_CHARS]})" for call in said.calls]
-    text = "\n".join(line for line in lines if line)
+    return without_middle("\n".join(line for line in lines if line), most_chars=most_chars)
+
+
+def fitting(text: str, *, most_tokens: int) -> str:
+    """A text of at most about so many tokens."""
+    return without_middle(text, most_chars=most_tokens * BYTES_A_TOKEN * len(text) // len(text.encode() or b" "))
+
+
+def without_middle(text: str, *, most_chars: int) -> str:
+    """A text that is too long, as its beginning and its end."""
     return text if len(text) <= most_chars else f"{text[: most_chars // 2]}\n…\n{text[-most_chars // 2 :]}"
 
 
@@ -182,9 +217,15 @@ def _line(said: ModelMessage) -> str:
 
 
 def in_short(talk: Conversation, *, upto: int) -> str:
-    """A summary without a model: what people said, and which tools were used."""
+    """A summary without a model: what people said and answered, and which tools were used."""
     old = [said for said in talk.history if talk.compaction.upto < said.id <= upto]
-    words = [f"{said.speaker or 'The monitor'}: {said.text[:200]}" for said in old if said.role is Role.USER]
+    asked = {call.id: call.arguments for said in old for call in said.calls if call.name == "ask_user"}
+    words = []
+    for said in old:
+        if said.role is Role.USER:
+            words.append(f"{said.speaker or 'The monitor'}: {said.text[:200]}")
+        elif said.call_id in asked:
+            words.append(f"You asked people {asked[said.call_id][:300]} and got {said.text[:200]}")
     used = sorted({call.name for said in old for call in said.calls})
     parts = [talk.compaction.summary, *words[-20:], f"Tools that were used: {', '.join(used)}." if used else ""]
     return "\n".join(part for part in parts if part)

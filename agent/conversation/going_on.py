@@ -6,12 +6,13 @@ the inbox router.
 
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Button, Card
-from agent.domain.errors import Conflict
+from agent.domain.errors import Conflict, NotAllowed
 from agent.domain.inbound import Clicked, Inbound
 from agent.stores import Conversations, TurnState
 
 REPLY_KEY = "reply:{}:{}"  # of what a turn says, by its id and that of the message before it
 CONTINUE, LEAVE = "continue", "leave"
+NOT_YOURS = "Guests of another organisation go on only with what they asked themselves."
 TAKEN_BACK = "What this would go on with was taken back, or is from before a fresh start. Say in words what you want."
 
 
@@ -36,6 +37,7 @@ async def take_answer(conversations: Conversations, delivery: OutboxDelivery, in
     """Take the buttons away and say who decided.
 
     Raises:
+        NotAllowed: a guest answers what others asked.
         Conflict: somebody else did before, or there is nothing left to go on with.
     """
     turn_id, _, after = click.subject.rpartition(".")
@@ -43,10 +45,12 @@ async def take_answer(conversations: Conversations, delivery: OutboxDelivery, in
     content = await delivery.content(key)
     if content is None or content.card is None:
         return
+    turn = await conversations.turn(turn_id)
+    if inbound.person.external and inbound.person.key != turn.person.key:
+        raise NotAllowed(NOT_YOURS)
     footer = f"{'Continued' if click.action == CONTINUE else 'Left at that'} by {inbound.person.shown}"
     if content.card.footer not in {"", footer}:
         raise Conflict(f"{content.card.footer} before.")
-    turn = await conversations.turn(turn_id)
     made = (await conversations.context(turn.session_id)).compaction
     if click.action == CONTINUE and (turn.state is TurnState.UNDONE or (int(after) <= made.upto and not made.summary)):
         raise Conflict(TAKEN_BACK)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.commands.typed import words_of
+from agent.commands.typed import may_be_talk, words_of
 from agent.commands.words import joined
 from agent.conversation.actors import Work
 from agent.conversation.going_on import CONTINUE
@@ -50,11 +50,12 @@ def said_in(inbound: Inbound) -> Said:
 
 
 def steers(inbound: Inbound, turn: Turn) -> bool:
-    """Whether words that wait belong to a turn at work: said by its person or the team, and no command."""
+    """Whether words that wait may belong to a turn at work: said by its person or the team, and surely no command."""
+    words = typed_in(inbound)
     return (
-        turn.kind is TurnKind.ASKED
+        turn.kind is not TurnKind.COMMANDED
         and isinstance(inbound.act, Said)
-        and typed_in(inbound) is None
+        and (words is None or may_be_talk(words))
         and (not inbound.person.external or inbound.person.key == turn.person.key)
     )
 

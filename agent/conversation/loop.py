@@ -28,6 +28,7 @@ from agent.stores import Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher
 
 STILL_WAITS = "_Stopped by {}. What was asked above still waits for its answer._"
+TAKEN_BACK = "_I took back what I had begun to say here, and go on below._"
 OVERFLOWS = 3  # of one step, each of which makes the conversation shorter
 RUN_ID = re.compile(r"\br-[0-9a-z]{6}\b")
 
@@ -79,6 +80,7 @@ class TurnLoop:
     async def run(self, turn: Turn, context: Context, control: TurnControl) -> None:
         """Go on with a turn until its answer, an approval that waits, or a limit."""
         talk, begun_s = Conversation.of(context), _now_s()
+        control.ends_s = begun_s + self._limits.minutes * 60
         history = talk.history
         while True:
             if await self._calls.answer(turn, talk, control):
@@ -150,7 +152,9 @@ class TurnLoop:
             else:
                 _, stored = await asyncio.gather(paid, self._conversations.append(turn, [said]))
                 talk.history += stored
-                if reply.text:
+                if not (reply.text or live.is_empty):
+                    content = Content(text=TAKEN_BACK)
+                if content.text:
                     await live.finish(content, await self._delivery.put(key, turn.thread, content, urgent=True))
         return not reply.calls
 

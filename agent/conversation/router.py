@@ -74,17 +74,18 @@ class InboxRouter:
         self._ending = Actors(partial(self._handle, do=self._take_end))
         self._files = AttachedFiles(self._conversations, blobs, adapters, delivery, clock)
         self._replies = Replies(delivery)
+        self._decisions = Decisions(stores, approvals, adapters, self._replies, go_on=self._hand_turn)
         self._turns = Turns(
             self._conversations,
             loop,
             approvals,
             questions,
+            self._decisions,
             self._files,
             self._replies,
             waiting=self._in_turn,
             ended=self._release,
         )
-        self._decisions = Decisions(stores, approvals, adapters, self._replies, go_on=self._hand_turn)
         self._commands = CommandService(self._conversations, dispatcher, self._decisions, self._turns, self._replies)
         self._backlog = Backlog(self._store)
         self._signs = Signs(adapters)

@@ -1,7 +1,7 @@
 """Carries out the calls of a model's reply: neighbours that may run together do, and each result is a row of its own.
 
-Where people end the turn, a tool that only reads is cancelled, and one that changes something is waited for; what has
-finished stays. Called by the turn loop.
+Where people end the turn, a tool that reads or plans is cancelled, and one that changes something is waited for; what
+has finished stays. Called by the turn loop.
 """
 
 import asyncio
@@ -33,6 +33,8 @@ ASKED_FIRST = (
 NOT_ASKED = '{"text": "People stopped this turn before they were asked about the call. Nothing was done."}'
 ASKED_ALREADY = "People are asked about just this already: its card waits for a decision (`approve {0}`, `reject {0}`)."
 FOR_COMMANDS = "People do that themselves, with a command: `{}`."
+GIVEN_UP = '{"error": "People stopped this turn before the call had ended, and it was given up."}'
+TIME_IS_UP = '{"error": "The time of this turn was used up before the call had ended, and it was given up."}'
 CANCELLED = '{"text": "People stopped this turn before the call had ended. It only reads, so nothing was changed."}'
 
 
@@ -123,6 +125,7 @@ class ToolCalls:
         if turn.kind is not TurnKind.COMMANDED and not self._dispatcher.offered(call.name):
             return json.dumps({"error": FOR_COMMANDS.format(typed(call))})
         asks, reads = self._dispatcher.asks(call.name), self._dispatcher.effect(call.name) is Effect.READ
+        may_be_cut = self._dispatcher.may_be_cut(call.name)
         if not reads and await self._approvals.waits(turn, call):
             return None
         if not (asks or reads) and await self._questions.waits(turn):
@@ -130,19 +133,29 @@ class ToolCalls:
         if not (asks or reads) and not await self._conversations.start_call(turn.id, call.id):
             return UNKNOWN_OUTCOME
         try:
-            if reads:
-                result = await control.wait(self._dispatcher.call(caller, call))
+            if may_be_cut:
+                result = await control.wait(self._dispatcher.call(caller, call), until_s=control.ends_s)
             else:
                 with control.finishing(call.name):
                     result = await self._dispatcher.call(caller, call)
         except Exception as error:  # noqa: BLE001 - a failing tool answers its call; the turn goes on
-            is_ended = reads and control.by and isinstance(error, TimeoutError)
-            return CANCELLED if is_ended else failure_of(error, call, reads=reads)
+            return self._failed(error, call, control)
         if isinstance(result, Result) and not result.choices:
+            if control.by and not may_be_cut:
+                control.finished.append(call.name)
             return result
         if control.by:
             return NOT_ASKED
         return await self._asked(turn, call, result, caller)
+
+    def _failed(self, error: Exception, call: ToolCall, control: TurnControl) -> str:
+        """The answer of a call that did not come to its end."""
+        reads = self._dispatcher.effect(call.name) is Effect.READ
+        if not (isinstance(error, TimeoutError) and self._dispatcher.may_be_cut(call.name)):
+            return failure_of(error, call, reads=reads)
+        if control.by is None:
+            return TIME_IS_UP
+        return CANCELLED if reads else NOT_ASKED if self._dispatcher.asks(call.name) else GIVEN_UP
 
     async def _asked(self, turn: Turn, call: ToolCall, needed: Result | NeedsApproval, caller: Caller) -> Result | None:
         """Ask people; the answer where they are asked about just that already."""

@@ -26,8 +26,9 @@ class TurnControl:
         self._hear = hear
         self.by: Person | None = None
         self.finishes: list[str] = []  # tools with an effect that are at work now
-        self.finished: list[str] = []  # of those, what ended after somebody had ended the turn
+        self.finished: list[str] = []  # what they did all the same after somebody had ended the turn
         self.ended_by: list[int] = []  # inbox items that ended it; a restart before its end reads them again
+        self.ends_s: float | None = None  # on the loop's clock: then its time is used up, and calls are given up
         self.over = asyncio.Event()  # it is carried out no more
         self._limits: set[asyncio.Timeout] = set()
 
@@ -64,8 +65,6 @@ class TurnControl:
             yield
         finally:
             self.finishes.remove(tool)
-            if self.by is not None:
-                self.finished.append(tool)
 
 
 def _now_s() -> float:

@@ -8,14 +8,15 @@ from functools import partial
 from agent.conversation.actors import Actors
 from agent.conversation.approvals import ApprovalService
 from agent.conversation.attached import AttachedFiles
-from agent.conversation.items import said_in, steers
+from agent.conversation.decisions import Decisions
+from agent.conversation.items import said_in, steers, typed_in
 from agent.conversation.loop import TurnLoop
 from agent.conversation.questions import QuestionService
 from agent.conversation.replies import Replies
 from agent.conversation.turn_control import TurnControl
 from agent.domain.errors import NotAllowed
 from agent.domain.ids import new_ulid
-from agent.domain.inbound import Noticed, Person, Thread
+from agent.domain.inbound import Inbound, Noticed, Person, Thread
 from agent.ports import ModelMessage, Role
 from agent.stores import Conversations, InboxItem, Turn, TurnKind
 
@@ -34,6 +35,7 @@ class Turns:
         loop: TurnLoop,
         approvals: ApprovalService,
         questions: QuestionService,
+        decisions: Decisions,
         files: AttachedFiles,
         replies: Replies,
         *,
@@ -45,6 +47,7 @@ class Turns:
         self._loop = loop
         self._approvals = approvals
         self._questions = questions
+        self._decisions = decisions
         self._files = files
         self._replies = replies
         self._waiting = waiting
@@ -137,26 +140,30 @@ class Turns:
             context = await self._conversations.resume_turn(turn) if await self._approvals.go_on(turn) else None
 
     async def _hear(self, heard: list[int], control: TurnControl, turn: Turn) -> list[ModelMessage]:
-        """What people have said in a turn's thread since it began, taken from those that wait and made part of it.
+        """What people have said in a turn's thread since it began, taken from what waits and made part of it.
 
-        It counts as taken with the commit that stores the message and ends the inbox item: a crash before that leaves
-        it waiting, after that it is in the turn.
+        What else waits keeps its order. It counts as taken with the commit that stores the message and ends the inbox
+        item: a crash before that leaves it waiting, after that it is in the turn.
         """
         messages: list[ModelMessage] = []
-        waiting = self._waiting.of(turn.thread)
-        while waiting is not None and control.by is None:
-            item = waiting.first()
-            if not (isinstance(item, InboxItem) and steers(item.inbound, turn)):
-                break
+        waiting, place = self._waiting.of(turn.thread), 0
+        while waiting is not None and control.by is None and (item := waiting.waits(place)) is not None:
+            if not (isinstance(item, InboxItem) and await self._steers(item.inbound, turn)):
+                place += 1
+                continue
             words, person = said_in(item.inbound), item.inbound.person
             files, refused = await self._files.take(item, words, control)
             said = ModelMessage(
                 Role.USER, words.text, files=files, refused=refused, speaker=person.shown, steers=person.key
             )
             messages.append(await self._conversations.steer(turn, item.id, said))
-            waiting.take()
+            waiting.take(place)
             heard.append(item.id)
         return messages
+
+    async def _steers(self, inbound: Inbound, turn: Turn) -> bool:
+        """Whether these words belong to a turn at work; a `yes` or `no` does not where something is to be decided."""
+        return steers(inbound, turn) and (typed_in(inbound) is None or not await self._decisions.open_in(turn.thread))
 
     def _interrupt(self, item: InboxItem) -> Sequence[str] | None:
         """End what is carried out in this thread, and keep what it did; None where there is nothing.

@@ -26,6 +26,7 @@ PASSED_FROM_S = 4.0  # a message that waits so long between two tries (from the 
 GONE_S = 60.0  # a message that is not there is not looked for again so long, unless the news are urgent
 NOTE_AFTER_S = 0.1  # a bot killed before that finds the answer in the thread
 WHOLE_AGAIN_S = 600.0  # a message that was refused as a whole is shown in part so long
+CUT_OFF = "_A restart cut off what I had begun to say here._"
 MOST_TRIES = 5  # of a message that breaks its adapter in a way that the adapter has no name for
 
 
@@ -102,7 +103,7 @@ class OutboxDelivery:
 
     async def recover(self) -> None:
         """Deliver what a stopped bot had left."""
-        for thread_key in await self._outbox.left():
+        for thread_key in await self._outbox.left(Content(text=CUT_OFF)):
             self.wake(thread_key)
 
     @contextlib.asynccontextmanager

@@ -87,7 +87,7 @@ def as_message(row: Row[Any]) -> ModelMessage:
 
 def _said_by(person: Person, kind: TurnKind, said: ModelMessage) -> ModelMessage:
     """The words that began a turn, or steer it, with who said them."""
-    if kind is TurnKind.NOTICED:
+    if kind is TurnKind.NOTICED and not said.steers:
         return replace(said, noticed=True)
     guest = person.external and said.steers in {"", person.key}
     return replace(said, speaker=said.speaker or person.shown, person=person.key, guest=guest)
@@ -301,11 +301,15 @@ class SqlConversations:
         await self._database.write(store)
 
     async def whole_text(self, session_id: str, message_id: int) -> str | None:
-        """The whole text of a message, also where a model got a part; None where this session has no such message."""
+        """The whole text of a message, also where a model got a part.
+
+        None where this session has no such message, or its turn was undone.
+        """
         query = (
             select(func.coalesce(whole_text.c.text, message.c.text))
             .join_from(message, whole_text, whole_text.c.message_id == message.c.id, isouter=True)
-            .where(message.c.id == message_id, message.c.session_id == session_id)
+            .join(turn, turn.c.id == message.c.turn_id)
+            .where(message.c.id == message_id, message.c.session_id == session_id, turn.c.state != TurnState.UNDONE)
         )
         return await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
 

@@ -4,12 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, exists, func, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, exists, func, select
 
 from agent import wire
 from agent.domain.approvals import ApprovalState
 from agent.domain.inbound import Thread
 from agent.domain.questions import Question
+from agent.domain.runs import ENDED
 from agent.ports import ModelMessage
 from agent.storage.approvals import as_approval
 from agent.storage.conversations import add_message
@@ -20,8 +21,19 @@ from agent.storage.tables import approval, compaction, message, run
 from agent.storage.tables import turn as turns
 from agent.stores import Refused, ThreadNow, Turn, TurnState
 
+NEWEST_RUNS = 8
 # Built once: building a statement costs three times what carrying it out does.
-_RUNS = select(run).where(run.c.session_id == bindparam("session")).order_by(run.c.created_at.desc()).limit(8)
+_OF_SESSION = select(run.c.id).where(run.c.session_id == bindparam("session"))
+_RUNS = (  # the newest, and those that are not over
+    select(run)
+    .where(
+        run.c.session_id == bindparam("session"),
+        and_(*(run.c.state != state for state in sorted(ENDED)))  # a list would be written out each time
+        | run.c.id.in_(_OF_SESSION.order_by(run.c.created_at.desc()).limit(NEWEST_RUNS)),
+    )
+    .order_by(run.c.created_at.desc())
+    .limit(NEWEST_RUNS + 12)
+)
 _PENDING = (
     select(approval)
     .where(approval.c.session_id == bindparam("session"), approval.c.state == ApprovalState.PENDING.value)
@@ -46,7 +58,7 @@ _REFUSED = (  # by the answers of the calls: an approval that was settled does n
     .limit(3)
 )
 _IS_THERE = select(
-    exists(_RUNS).label("runs"),
+    exists(_OF_SESSION).label("runs"),
     exists(_PENDING).label("approvals"),
     exists(OPEN_IN).label("questions"),
     exists(_REFUSED).label("refused"),
@@ -82,7 +94,7 @@ class SqlThreadFacts:
         self._database = database
 
     async def now(self, session_id: str, thread: Thread) -> ThreadNow:
-        """The newest runs of a session with the thread of their card, what waits for people, and what they refused."""
+        """What runs, is new, waits for people and was refused by them."""
         return await self._database.read(lambda connection: _now(connection, session_id, thread))
 
     async def answered(self, turn: Turn, said: ModelMessage, *, read_only: bool) -> tuple[ModelMessage, ThreadNow]:

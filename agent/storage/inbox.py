@@ -1,5 +1,6 @@
 """The inbox table."""
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -11,6 +12,7 @@ from agent.storage.database import Database
 from agent.storage.tables import inbox
 from agent.stores import InboxItem, InboxState
 
+log = logging.getLogger(__name__)
 # Built once: building a statement costs three times what carrying it out does.
 _SAME = (inbox.c.platform == bindparam("platform")) & (
     (inbox.c.event_id == bindparam("event_id")) | (inbox.c.twin == bindparam("twin"))
@@ -61,10 +63,10 @@ class SqlInbox:
         return None if item_id is None else InboxItem(item_id, inbound)
 
     async def get(self, item_id: int) -> Inbound | None:
-        """What was stored, unless it was forgotten."""
+        """What was stored, unless it was forgotten or this bot cannot read it."""
         query = select(inbox.c.payload).where(inbox.c.id == item_id)
         payload = await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
-        return wire.decode(Inbound, payload) if payload else None
+        return _read(item_id, payload) if payload else None
 
     async def done(self, item_id: int) -> None:
         """It was handled."""
@@ -80,7 +82,17 @@ class SqlInbox:
         return await self._database.read(lambda connection: connection.execute(query).scalar_one_or_none())
 
     async def waiting(self) -> Sequence[InboxItem]:
-        """What was stored and not handled, oldest first."""
+        """What was stored and not handled, oldest first; not what this bot cannot read."""
         query = select(inbox.c.id, inbox.c.payload).where(inbox.c.state == InboxState.NEW).order_by(inbox.c.id)
         rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [InboxItem(row.id, wire.decode(Inbound, row.payload)) for row in rows]
+        read = ((row.id, _read(row.id, row.payload)) for row in rows)
+        return [InboxItem(item_id, inbound) for item_id, inbound in read if inbound is not None]
+
+
+def _read(item_id: int, payload: str) -> Inbound | None:
+    """What was stored; None where a newer bot stored it, for which it is left."""
+    try:
+        return wire.decode(Inbound, payload)
+    except wire.Malformed as error:
+        log.warning("inbox item left aside", extra={"item": item_id, "cause": str(error)})
+        return None

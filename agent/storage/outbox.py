@@ -101,12 +101,14 @@ class SqlOutbox:
         )
         return [_as_post(row) for row in rows]
 
-    async def left(self) -> Sequence[str]:
+    async def left(self, cut_off: Content) -> Sequence[str]:
         """Threads with posts that a stopped bot left; what was never shown may have been sent by it."""
+        begun = update(outbox).where(outbox.c.version == 0).values(content=wire.encode(cut_off).decode(), version=1)
         threads = select(outbox.c.thread_key).where(_DUE).distinct()
         doubted = update(outbox).where(_DUE, outbox.c.state == PostState.NEW).values(state=PostState.SENDING)
 
         def doubt(connection: Connection) -> Sequence[str]:
+            connection.execute(begun)
             connection.execute(doubted)
             return connection.execute(threads).scalars().all()
 

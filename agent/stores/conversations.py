@@ -93,7 +93,7 @@ class Inbox(Protocol):
         """Store it; None when it or its twin is there already, unless this very event was stored and not handled."""
 
     async def get(self, item_id: int) -> Inbound | None:
-        """What was stored, unless it was forgotten."""
+        """What was stored, unless it was forgotten or this bot cannot read it."""
 
     async def done(self, item_id: int) -> None:
         """It was handled."""
@@ -105,7 +105,7 @@ class Inbox(Protocol):
         """When people last did something there, as far as it reached the bot."""
 
     async def waiting(self) -> Sequence[InboxItem]:
-        """What was stored and not handled, oldest first."""
+        """What was stored and not handled, oldest first; not what this bot cannot read."""
 
 
 class Conversations(Protocol):
@@ -154,7 +154,10 @@ class Conversations(Protocol):
         """
 
     async def whole_text(self, session_id: str, message_id: int) -> str | None:
-        """The whole text of a message, also where a model got a part; None where this session has no such message."""
+        """The whole text of a message, also where a model got a part.
+
+        None where this session has no such message, or its turn was undone.
+        """
 
     async def end_turn(
         self, turn: Turn, last: ModelMessage, *, key: str, content: Content, ended_by: Sequence[int] = ()

@@ -147,7 +147,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class ThreadNow:
-    """What runs, waits and was refused in a thread; `runs` are the newest 8 first, each with the thread of its card."""
+    """What runs, waits and was refused in a thread.
+
+    `runs` are the newest 8 and up to 12 older ones that are not over, the newest first, each with the thread of its
+    card.
+    """
 
     runs: Sequence[tuple[Run, Thread]] = ()
     approvals: Sequence[Approval] = ()
@@ -159,7 +163,7 @@ class ThreadFacts(Protocol):
     """What is so in a thread, in one read."""
 
     async def now(self, session_id: str, thread: Thread) -> ThreadNow:
-        """The newest runs of a session, its pending approvals, and the open questions of a thread, the oldest first.
+        """The runs of a session, its pending approvals, and the open questions of a thread, the oldest first.
 
         Also the 3 that were refused last in the session, the oldest first; not before a fresh start, nor in a turn
         that was undone.

@@ -53,8 +53,11 @@ class Outbox(Protocol):
     async def due(self, thread_key: str) -> Sequence[Post]:
         """Posts of a thread whose shown version is old, oldest post first."""
 
-    async def left(self) -> Sequence[str]:
-        """Threads with posts that a stopped bot left; what was never shown may have been sent by it."""
+    async def left(self, cut_off: Content) -> Sequence[str]:
+        """Threads with posts that a stopped bot left; what was never shown may have been sent by it.
+
+        Of an answer that it had begun and not stored, `cut_off` is shown, until one is stored.
+        """
 
     async def begin(self, key: str, thread: Thread) -> bool:
         """An answer that is not stored yet is about to grow; False when its key is known."""

@@ -76,8 +76,11 @@ class Asking:
         )
 
     async def ask(self, _caller: Caller, asked: AskArguments) -> Result:
-        """Ask people; the turn waits for the answer."""
-        return Result(asked.question, choices=tuple(dict.fromkeys(asked.choices)))
+        """Ask people; the turn waits for the answer. Raises `BadRequest` where there is nothing to choose from."""
+        choices = {choice.strip().casefold(): choice.strip() for choice in asked.choices if choice.strip()}
+        if len(choices) < 2:
+            raise BadRequest("Give at least two choices that differ.")
+        return Result(asked.question, choices=tuple(choices.values()))
 
     async def more(self, caller: Caller, asked: MoreArguments) -> Result:
         """One page of a long result."""

@@ -205,6 +205,7 @@ class Data:
                 run=self.fetch,
                 limit_s=FETCH_LIMIT_S,
                 quotes=True,
+                cut=True,  # a host that has begun stores a file that nobody asks for
                 own=_gave_address,
             ),
             Tool(

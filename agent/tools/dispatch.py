@@ -36,7 +36,8 @@ TAINTED = (
 )
 REFUSED = {
     Role.GUEST: "Guests of another organisation may look, but not start or stop anything here.",
-    Role.MONITOR: "Nobody asked for this, so it is not done. Propose it in words, and leave the decision to people.",
+    Role.MONITOR: "The monitor began this turn, so nothing is changed in it. Propose it in words; who wants it says so "
+    "after your answer.",
     Role.MEMBER: "`{}` is not for members of the team.",
 }
 
@@ -128,6 +129,10 @@ class Dispatcher:
     def reads_alone(self, name: str) -> bool:
         """Whether this tool only reads, and needs nobody's answer for it."""
         return name in self._tools and self._tools[name].effect is Effect.READ and self._tools[name].runs_beside
+
+    def may_be_cut(self, name: str) -> bool:
+        """Whether people may end a call of this tool before it is through."""
+        return name not in self._tools or self._tools[name].may_be_cut
 
     def takes_long(self, name: str) -> bool:
         """Whether a call of this tool may take so long that it should not hold up others."""

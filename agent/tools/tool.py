@@ -105,6 +105,9 @@ class Tool:
     nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does. `polls` says that it looks
     at what goes on: unless a result names a `state` that has ended, the same call counts as a circle much later.
 
+    `cut` says that people who stop its turn may end a call before it is through. Where it is unsaid, that is so for
+    what reads, and for what spends, as its plan changes nothing.
+
     A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
     person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.
 
@@ -137,6 +140,7 @@ class Tool:
     parameters: dict[str, Any] | None = None
     on_demand: bool = False
     spends_again: bool = False
+    cut: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""
@@ -158,6 +162,11 @@ class Tool:
     def quotes_others(self) -> bool:
         """Whether its answers may hold words of others."""
         return self.effect in {Effect.READ, Effect.SPEND} if self.quotes is None else self.quotes
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether people may end a call of it before it is through."""
+        return self.effect in {Effect.READ, Effect.SPEND} if self.cut is None else self.cut
 
     @property
     def runs_beside(self) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from agent.domain.errors import BadRequest
 from agent.domain.policy import Effect
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
@@ -32,5 +33,7 @@ class SlowTools:
     async def _wait(self, caller: Caller, asked: What) -> Result:
         self.begun.append(asked.what)
         await self.go_on.wait()
+        if asked.what == "fails":
+            raise BadRequest("It did not work.")
         self.ended.append(asked.what)
         return Result(f"ended {asked.what}")

@@ -108,6 +108,18 @@ async def test_a_call_that_is_carried_out_after_a_click_is_answered_once(harness
     assert sorted(told) == ['{"text": "alice answered: health"}', '{"text": "ended a"}']
 
 
+@pytest.mark.parametrize("choices", [["x", " x "], ["  ", " "], ["yes", ""], ["Yes", "yes"]])
+async def test_a_question_without_two_choices_is_not_asked(harness: Harness, choices: list[str]) -> None:
+    ask = call("ask_user", {"question": "Which?", "choices": choices})
+    harness.model = model = ScriptedModel(ask, ModelReply("Then I choose.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("train something"))
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert [content.text for content in harness.adapter.shown] == ["Then I choose."]
+    assert "choices" in model.asked[1][-1].text
+
+
 async def test_words_of_who_was_asked_are_an_answer_and_those_of_others_are_not(harness: Harness) -> None:
     harness.model = model = ScriptedModel(
         call("ask_user", ASKS), ModelReply("It waits for alice.", (), "m"), ModelReply("Both then.", (), "m")

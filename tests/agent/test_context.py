@@ -7,10 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from agent.conversation.context import Conversation, estimated_tokens, read_by_model, summarised_upto
+from agent.conversation.context import (
+    Conversation,
+    answered_upto,
+    estimated_tokens,
+    fitting,
+    read_by_model,
+    summarised_upto,
+)
 from agent.conversation.prompt import as_read
-from agent.domain.errors import TooLong
+from agent.domain.errors import OverBudget, TooLong, Unavailable
 from agent.domain.models import ModelFacts, Preference
+from agent.domain.runs import RunState
 from agent.llm.chain import paired
 from agent.ports import OFFLINE, Model, ModelMessage, ModelReply, Role, ToolCall, ToolSchema, Unused
 from agent.stores import Compaction
@@ -18,7 +26,7 @@ from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
 from tests.agent.slow_tools import What
 from tests.agent.stage import Stage
-from tests.fakes import ALICE, ScriptedModel, said
+from tests.fakes import ALICE, THREAD, ScriptedModel, said
 
 
 class LongTool:
@@ -147,6 +155,22 @@ async def test_one_message_and_many_steps_are_summarised_and_the_task_stays(smal
     assert "a" * 2000 not in text_of(model.asked[0])
 
 
+async def test_a_run_that_is_not_over_is_a_fact_however_many_are_newer(small: Harness) -> None:
+    small.model = model = ScriptedModel(ModelReply("Done.", (), "m"))
+    async with small.open() as brain:
+        stage = Stage(small, brain)
+        runs = [await stage.running()]
+        for _ in range(9):
+            small.clock.forward(60)
+            runs.append(await stage.create())
+            await brain.service.stop(runs[-1].id, by="alice")
+            await stage.ended(runs[-1], RunState.STOPPED)
+        await brain.router.accept(said("what runs?"))
+        await brain.router.idle()
+    assert [run.id for run in model.asked[0][-1].runs] == [run.id for run in (*runs[:1:-1], runs[0])]
+    assert f"Run {runs[0].id} for " in model.asked[0][-1].facts
+
+
 async def test_an_overflow_is_mended_and_asked_once_more(small: Harness) -> None:
     small.model = model = ScriptedModel(
         ModelReply("Hello. " * 50, (), "m"),
@@ -213,6 +237,19 @@ async def test_results_of_one_reply_that_are_too_long_together_are_read_in_part(
     assert not any("I summarised" in text for text in small.adapter.texts())  # there is nothing but the request
 
 
+async def test_a_window_that_is_full_at_every_step_is_told_of_in_one_line(small: Harness) -> None:
+    small.model = model = Narrow(
+        *(looks(f"{letter}:9000", tokens=39_000, text="w" * 30_000) for letter in "abcd"), ModelReply("Done.", (), "m")
+    )
+    model.most_tokens = 100_000
+    async with small.open() as brain:
+        await brain.router.accept(said("look at all of it"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+        await brain.delivery.idle()
+    (told,) = [history for history in small.adapter.messages.values() if "I summarised" in history[0].text]
+    assert len({content.text for content in told}) > 1  # it counts on
+
+
 async def test_a_message_that_never_fits_is_said(small: Harness) -> None:
     small.model = ScriptedModel(*[TooLong("The conversation is too long for m.")] * 4)
     async with small.open() as brain:
@@ -236,6 +273,50 @@ async def test_without_a_model_the_summary_is_what_people_said(small: Harness) -
     )
 
 
+async def test_what_people_answered_is_known_after_a_summary_without_a_model(small: Harness) -> None:
+    ask = ToolCall("q", "ask_user", json.dumps({"question": "Which column?", "choices": ["churn", "revenue"]}))
+    small.model = model = ScriptedModel(
+        ModelReply("", (ask,), "m"),
+        looks("a:10", tokens=9500, text="w" * 60_000),
+        looks("b:10", tokens=39_000),
+        Unavailable("No model answers."),
+        ModelReply("Done.", (), "m"),
+    )
+    async with small.open() as brain:
+        await brain.router.accept(said("look at it"))
+        await brain.router.idle()
+        await brain.router.accept(said("churn"))
+        await small.until(lambda: "Done." in small.adapter.texts())
+    summary = model.asked[4][1].text
+    assert "Which column?" in summary
+    assert "alice answered: churn" in summary
+
+
+async def test_a_summary_takes_a_tenth_of_the_window_at_most(small: Harness) -> None:
+    summary = ModelReply(f"begin {'Wort ' * 40_000}end", (), "m")
+    small.model = model = ScriptedModel(
+        ModelReply("Hello. " * 50, (), "m"), summary, ModelReply("Fine.", (), "m"), OverBudget("m cannot be paid.")
+    )
+    async with small.open() as brain:
+        for words in ("hello there", "compact", "and now?"):
+            await brain.router.accept(said(words))
+            await brain.router.idle()
+        assert 3900 < estimated_tokens([model.asked[2][1]]) < 4100
+        assert "begin Wort" in model.asked[2][1].text
+        assert model.asked[2][1].text.endswith("Wort end")
+        await brain.router.accept(said("compact"))  # without a model: the last summary, and what was said since
+        await brain.router.idle()
+        session = await brain.stores.conversations.session_of(THREAD, create=False) or ""
+        made = (await brain.stores.conversations.context(session)).compaction
+    assert len(made.summary) < 12_100
+    assert "alice: and now?" in made.summary
+
+
+def test_a_summary_in_any_script_fits() -> None:
+    assert estimated_tokens([ModelMessage(Role.USER, fitting("训练" * 5000, most_tokens=500))]) < 520
+    assert fitting("训练", most_tokens=500) == "训练"
+
+
 async def test_what_a_tool_says_too_much_is_read_page_by_page(small: Harness) -> None:
     def reads_on(messages: Sequence[ModelMessage]) -> ModelReply:
         cut = as_read(messages[-1]).split("[cut: ")[1]
@@ -250,6 +331,26 @@ async def test_what_a_tool_says_too_much_is_read_page_by_page(small: Harness) ->
         await small.until(lambda: "Done." in small.adapter.texts())
     page = json.loads(model.asked[2][-1].text)
     assert (page["page"], page["pages"], len(page["text"])) == (8, 8, 4012)
+
+
+def test_a_call_without_an_answer_holds_up_a_summary_only_while_its_turn_waits() -> None:
+    def asks(number: int) -> ModelMessage:
+        return ModelMessage(Role.USER, "go", speaker="alice", id=number)
+
+    def calls(number: int, *ids: str) -> ModelMessage:
+        return ModelMessage(Role.ASSISTANT, "", tuple(ToolCall(i, "look", "{}") for i in ids), model="m", id=number)
+
+    def upto(*history: ModelMessage) -> int:
+        return answered_upto(Conversation(list(history), (), Compaction()))
+
+    stopped = (asks(1), calls(2, "a", "b"), ModelMessage(Role.TOOL, "ended", call_id="a", id=3), calls(4))
+    assert upto(*stopped) == 4  # nobody answers `b` any more
+    assert upto(*stopped, asks(5), calls(6, "c")) == 5
+    waits = (asks(1), calls(2, "a"))
+    assert upto(*waits, asks(3), calls(4)) == 1
+    went_on = (ModelMessage(Role.TOOL, "ended", call_id="a", id=5), calls(6))
+    assert upto(asks(3), calls(4), *waits, *went_on) == 6
+    assert upto(asks(3), calls(4, "b"), *waits, went_on[0]) == 1  # at 5 `b` waits, before that `a`
 
 
 @pytest.mark.parametrize("seed", range(20))

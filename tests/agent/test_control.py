@@ -277,7 +277,7 @@ async def test_what_nobody_asked_for_may_look_and_propose_and_changes_nothing(ha
 
     def advice(messages: Sequence[ModelMessage]) -> ModelReply:
         refused, seen = messages[-2].text, messages[-1].text
-        assert "Nobody asked for this" in refused
+        assert "The monitor began this turn" in refused
         assert "running" in seen
         return ModelReply("It diverges; I propose a smaller learning rate.", (clone,), "m")
 

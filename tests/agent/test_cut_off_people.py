@@ -193,7 +193,7 @@ def speaks_meanwhile(harness: Harness, brain: Brain) -> Iterator[Inbound]:
     assert isinstance(model, Looks)
     if model.at_work:
         yield said("be quick", person=BOB, mentions_bot=False)
-    if turns is not None and turns.first() is not None:
+    if turns is not None and turns.waits(0) is not None:
         model.words_wait.set()
 
 

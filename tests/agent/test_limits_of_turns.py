@@ -6,14 +6,16 @@ from dataclasses import replace
 import pytest
 
 from agent.brain import Brain
+from agent.conversation.going_on import NOT_YOURS
 from agent.conversation.guards import TurnLimits, circles, note_on
 from agent.conversation.prompt import as_read
 from agent.domain.content import Button
 from agent.domain.policy import Grants, grants_of
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
+from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage, rows
-from tests.fakes import ALICE, BOB, ScriptedModel, clicked, said
+from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
 
 
 def call(number: int, tool: str = "list_runs", arguments: str = "{}", **more: object) -> ModelReply:
@@ -76,6 +78,19 @@ async def test_a_click_of_who_may_not_talk_to_the_bot_leaves_the_button_to_other
         await harness.until(lambda: "Now I am done." in harness.adapter.texts())
 
 
+async def test_a_guest_goes_on_with_nothing_of_others_and_leaves_the_button_to_them(harness: Harness) -> None:
+    harness.options = replace(harness.options, limits=TurnLimits(steps=1))
+    harness.model = ScriptedModel(call(1), ModelReply("Now I am done.", (), "m"))
+    async with harness.open() as brain:
+        go_on = await limited(harness, brain)
+        await brain.router.accept(clicked(go_on, person=GUEST))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert [(who, told.text) for who, told in harness.adapter.whispers] == [(GUEST.id, NOT_YOURS)]
+        await brain.router.accept(clicked(go_on))
+        await harness.until(lambda: "Now I am done." in harness.adapter.texts())
+
+
 @pytest.mark.parametrize("command", ["undo", "new"])
 async def test_nobody_goes_on_with_what_is_not_read_any_more(harness: Harness, command: str) -> None:
     harness.options = replace(harness.options, limits=TurnLimits(steps=1))
@@ -100,6 +115,16 @@ async def test_minutes_are_a_limit_too_and_it_may_be_left_at_that(harness: Harne
         await harness.until(lambda: any(c.card and c.card.footer for c in harness.adapter.shown))
         (card,) = [content.card for content in harness.adapter.shown if content.card]
         assert (card.buttons, card.footer) == ((), "Left at that by bob")
+
+
+async def test_a_turn_whose_time_is_used_up_waits_for_no_tool_that_reads(harness: Harness) -> None:
+    slow = SlowTools()
+    harness.toolsets, harness.options = (slow,), replace(harness.options, limits=TurnLimits(minutes=0.002))
+    harness.model = ScriptedModel(call(1, "look_long", '{"what": "a"}'))
+    async with harness.open() as brain:
+        await limited(harness, brain)
+        assert any("this turn has taken 0 minutes" in text for text in harness.adapter.texts())
+    assert (slow.begun, slow.ended) == (["a"], [])
 
 
 async def test_circles_are_noted_once_and_then_asked_about(harness: Harness) -> None:

@@ -1,6 +1,7 @@
 """What is cut off goes on: decisions, broken turns, an absent database, a platform that is not connected."""
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
@@ -287,6 +288,24 @@ async def test_trouble_of_the_database_is_a_sentence_that_callers_can_wait_for(t
     await database.close()
     with pytest.raises(Unavailable, match="closed"):
         await database.write(full)
+
+
+async def test_what_only_a_newer_bot_can_read_is_left_for_it(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness.open() as brain:
+        await brain.stores.inbox.add(said("first"))
+        await brain.stores.inbox.add(said("second"))
+    with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database, database:
+        newer = "UPDATE inbox SET payload = replace(payload, '\"version\":1', '\"version\":2') WHERE id = 1"
+        assert database.execute(newer).rowcount == 1
+    harness.model = ScriptedModel(ModelReply("The second.", (), "m"))
+    async with harness.open() as brain:
+        await harness.until(lambda: harness.adapter.texts() == ["The second."])
+        await brain.router.idle()
+    assert [record.item for record in caplog.records if record.message == "inbox item left aside"] == [1]  # type: ignore[attr-defined]
+    with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database:
+        assert database.execute("SELECT state FROM inbox ORDER BY id").fetchall() == [("new",), ("done",)]
 
 
 async def test_what_belongs_to_a_platform_that_is_not_connected_waits_for_it(harness: Harness) -> None:

@@ -15,6 +15,7 @@ from agent.domain.content import Document
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Thread
 from agent.domain.policy import Effect
+from agent.llm.chain import paired
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from agent.tools.tool import Caller, Result, Tool
 from tests.agent.conftest import Harness
@@ -104,6 +105,40 @@ async def test_compact_summarises_at_any_length_and_says_so(harness: Harness) ->
         assert await tells(harness, brain, "compact") == "There is nothing here to summarise yet."
         await tells(harness, brain, "go on?")
     assert words(model.asked[2]) == ["[summary, by Trainyard, of what was said before] Alice greeted me.", "go on?"]
+
+
+async def test_compact_leaves_what_waits_for_an_answer(harness: Harness) -> None:
+    ask = ToolCall("q", "ask_user", json.dumps({"question": "Which target?", "choices": ["age", "health"]}))
+    harness.model = model = ScriptedModel(
+        ModelReply("Hello.", (), "m"),
+        ModelReply("", (ask,), "m"),
+        ModelReply("Alice greeted me and wants to train.", (), "m"),
+        ModelReply("health it is.", (), "m"),
+    )
+    async with harness.open() as brain:
+        await tells(harness, brain, "hello there")
+        await brain.router.accept(said("train"))
+        await brain.router.idle()
+        assert (await tells(harness, brain, "compact")).startswith("_I summarised the 3 messages so far.")
+        assert await tells(harness, brain, "compact") == "There is nothing here to summarise yet."
+        await brain.router.accept(said("health"))
+        await harness.until(lambda: "health it is." in harness.adapter.texts())
+    read = paired(model.asked[3][1:])
+    assert [message.role for message in read] == [Role.USER, Role.USER, Role.ASSISTANT, Role.TOOL]
+    assert read[-1].text == '{"text": "alice answered: health"}'
+
+
+async def test_what_undo_took_back_is_not_read_on_in(harness: Harness) -> None:
+    more = ToolCall("r", "read_more", '{"id": 1}')
+    harness.model = model = ScriptedModel(
+        ModelReply("Hello.", (), "m"), ModelReply("", (more,), "m"), ModelReply("Gone.", (), "m")
+    )
+    async with harness.open() as brain:
+        await tells(harness, brain, "my embarrassing words")
+        await tells(harness, brain, "undo")
+        await brain.router.accept(said("what did I say?"))
+        await harness.until(lambda: "Gone." in harness.adapter.texts())
+    assert model.asked[2][-1].text == '{"error": "There is no message 1 in this conversation."}'
 
 
 async def test_rules_keep_all_that_was_said(harness: Harness, csv: Path) -> None:

@@ -1,12 +1,17 @@
 """A turn at work hears what people say meanwhile, and can be ended at any moment."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from agent.conversation.prompt import as_read
+from agent.conversation.tool_calls import GIVEN_UP, NOT_ASKED
+from agent.domain.inbound import Attachment, Inbound, Noticed
 from agent.domain.runs import RunState
 from agent.llm.chain import ModelChain
 from agent.llm.offline import OfflinePlanner
@@ -14,7 +19,7 @@ from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from tests.agent.conftest import Harness
 from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage
-from tests.fakes import ALICE, BOB, GUEST, ScriptedModel, clicked, said
+from tests.fakes import ALICE, BOB, GUEST, START, THREAD, ScriptedModel, clicked, said
 
 
 def calls(*calls: tuple[str, str]) -> ModelReply:
@@ -90,11 +95,71 @@ async def test_a_guest_does_not_steer_others_and_what_comes_at_the_end_is_a_turn
         await brain.router.accept(said("look at a"))
         await harness.until(lambda: slow.begun == ["a"])
         await brain.router.accept(said("delete everything", person=GUEST))
-        await harness.until(lambda: len(harness.adapter.busy_with) == 2)
+        await brain.router.accept(said("and b", person=BOB))  # does not wait behind the guest
+        await harness.until(lambda: len(harness.adapter.busy_with) == 3)
         slow.go_on.set()
         await harness.until(lambda: "Hello, guest." in harness.adapter.texts())
-    assert "delete everything" not in "".join(read(model.asked[1]))
+    assert read(model.asked[1])[3:] == ['[from "bob"]\nand b']
     assert read(model.asked[2])[-1] == '[from "guest", a guest]\ndelete everything'
+
+
+@pytest.mark.parametrize("words", ["no", "ok", "sure", "go ahead", "looks good", "yes please"])
+async def test_a_word_that_decides_nothing_here_is_said_to_the_turn(
+    harness: Harness, slow: SlowTools, words: str
+) -> None:
+    harness.model = model = ScriptedModel(calls(("look_long", "a")), ModelReply("Done.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said(words))
+        await brain.router.accept(said("use the small model instead"))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 3)
+        slow.go_on.set()
+        await brain.router.idle()
+    assert read(model.asked[1])[3:] == [f'[from "alice"]\n{words}', '[from "alice"]\nuse the small model instead']
+    assert len(model.asked) == 2
+
+
+async def test_a_yes_waits_where_something_is_to_be_decided_and_holds_up_no_words(
+    harness: Harness, slow: SlowTools
+) -> None:
+    harness.model = model = ScriptedModel(calls(("look_long", "a")), ModelReply("Done.", (), "m"))
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        run = await stage.running()
+        await brain.router.accept(said("look at a"))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("yes"))
+        await brain.router.accept(said(f"clone {run.id} epochs=2"))  # is asked about beside the turn
+        await stage.asked()
+        await brain.router.accept(said("and quickly", person=BOB))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 3)
+        slow.go_on.set()
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert read(model.asked[1])[3:] == ['[from "bob"]\nand quickly']
+    assert len(model.asked) == 2
+    assert len(harness.fleet.launched) == 2  # the `yes` was about the card
+
+
+async def test_a_turn_of_the_monitor_hears_what_people_say_meanwhile(harness: Harness, slow: SlowTools) -> None:
+    harness.model = model = ScriptedModel(calls(("look_long", "a")), ModelReply("I leave it.", (), "m"))
+    notice = Noticed(run="r-abc123", finding="nan", text="The loss is NaN.")
+    async with harness.open() as brain:
+        await brain.router.notice(Inbound(event_id="n", thread=THREAD, person=ALICE, act=notice, at=START))
+        await harness.until(lambda: slow.begun == ["a"])
+        await brain.router.accept(said("that is meant to be so", person=BOB, mentions_bot=False))
+        await harness.until(lambda: len(harness.adapter.busy_with) == 1)
+        slow.go_on.set()
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert harness.adapter.texts() == ["I leave it."]
+    assert read(model.asked[1])[::3] == ["[monitor] The loss is NaN.", '[from "bob"]\nthat is meant to be so']
+    harness.model = model = ScriptedModel(ModelReply("Fine.", (), "m"))
+    async with harness.open() as brain:  # its words stay his
+        await brain.router.accept(said("so?"))
+        await brain.router.idle()
+    assert read(model.asked[0])[3] == '[from "bob"]\nthat is meant to be so'
 
 
 async def test_the_planner_of_rules_answers_one_request_after_the_other(harness: Harness, slow: SlowTools) -> None:
@@ -139,6 +204,62 @@ async def test_a_stop_waits_for_what_changes_something_and_says_so(harness: Harn
         assert end.role is Role.ASSISTANT
 
 
+async def test_a_tool_that_failed_after_a_stop_was_not_finished(harness: Harness, slow: SlowTools) -> None:
+    harness.model = ScriptedModel(calls(("change", "fails")))
+    async with harness.open() as brain:
+        await brain.router.accept(said("change it"))
+        await harness.until(lambda: slow.begun == ["fails"])
+        await brain.router.accept(said("stop"))
+        await harness.until(lambda: any("`change` is at work and changes" in text for text in harness.adapter.texts()))
+        slow.go_on.set()
+        await brain.router.idle()
+        await brain.delivery.idle()
+    assert harness.adapter.texts()[-1] == "_Stopped by alice._"
+
+
+async def hangs(begun: asyncio.Event) -> NoReturn:
+    """An order that no host answers."""
+    begun.set()
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_a_stop_ends_a_plan_that_is_being_made(
+    harness: Harness, csv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, start = asyncio.Event(), ToolCall("c", "start_training", json.dumps({"target": "visited_doctor"}))
+    monkeypatch.setattr(harness.fleet, "inspect", lambda _order: hangs(begun))
+    harness.model = model = ScriptedModel(ModelReply("", (start,), "m"), ModelReply("Nothing.", (), "m"))
+    async with harness.open() as brain:
+        file = Attachment(id="f", name="visits.csv", size_bytes=10, locator=str(csv))
+        await brain.router.accept(said("train", files=(file,)))
+        await begun.wait()
+        await brain.router.accept(said("stop"))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert harness.adapter.texts() == ["_Stopped by alice._"]
+        await brain.router.accept(said("what did you do?"))
+        await brain.router.idle()
+    assert [said.text for said in model.asked[1] if said.role is Role.TOOL] == [NOT_ASKED]
+
+
+async def test_a_stop_ends_a_download(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, address = asyncio.Event(), "https://example.org/visits.csv"
+    monkeypatch.setattr(harness.fleet, "fetch_data", lambda _order: hangs(begun))
+    fetch = ToolCall("c", "fetch_data", json.dumps({"address": address}))
+    harness.model = model = ScriptedModel(ModelReply("", (fetch,), "m"), ModelReply("Nothing.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said(f"get {address}"))
+        await begun.wait()
+        await brain.router.accept(said("stop"))
+        await brain.router.idle()
+        await brain.delivery.idle()
+        assert harness.adapter.texts() == ["_Stopped by alice._"]
+        await brain.router.accept(said("what did you do?"))
+        await brain.router.idle()
+    assert [said.text for said in model.asked[1] if said.role is Role.TOOL] == [GIVEN_UP]
+
+
 async def test_a_stop_beside_a_question_says_that_it_still_waits(harness: Harness, slow: SlowTools) -> None:
     ask = ToolCall("c1", "ask_user", json.dumps({"question": "Which?", "choices": ["a", "b"]}))
     look = ToolCall("c2", "look_long", json.dumps({"what": "a"}))
@@ -169,3 +290,9 @@ async def test_nobody_stops_a_run_in_the_name_of_whose_turn_it_is(harness: Harne
         assert (await brain.stores.runs.get(run.id)).state is RunState.RUNNING
         await brain.router.accept(clicked(harness.adapter.button("reject"), person=ALICE))
         await harness.until(lambda: "It goes on." in harness.adapter.texts())
+
+
+async def test_the_name_of_the_command_alone_shows_help(harness: Harness) -> None:
+    async with harness.open() as brain:
+        await brain.router.accept(said("/train"))
+        await harness.until(lambda: any(c.card and "help" in str(c.card).lower() for c in harness.adapter.shown))

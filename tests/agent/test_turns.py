@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.brain import Brain
+from agent.conversation.loop import TAKEN_BACK
 from agent.conversation.prompt import as_read
+from agent.delivery.outbox import CUT_OFF
 from agent.domain.errors import Unavailable
 from agent.domain.inbound import Attachment, Inbound, Thread
 from agent.domain.policy import Grants, grants_of
@@ -400,6 +402,42 @@ async def test_what_an_answer_said_before_it_began_anew_is_void(harness: Harness
         await harness.until(lambda: any("m2 answers instead" in text for text in harness.adapter.texts()))
         await brain.router.accept(said("stop"))
         await harness.until(lambda: harness.adapter.texts() == ["_Stopped by alice._"])
+
+
+class HalfAnswer:
+    """A model that breaks off after words, and then calls a tool without any."""
+
+    def __init__(self, *pieces: Piece) -> None:
+        self.pieces = pieces
+
+    async def stream(self, messages: Sequence[ModelMessage], tools: object) -> AsyncIterator[Piece]:
+        if messages[-1].role is Role.TOOL:
+            yield ModelReply("Nothing runs.", (), "m2")
+            return
+        for piece in self.pieces:
+            yield piece
+        if not isinstance(self.pieces[-1], ModelReply):
+            await asyncio.Event().wait()
+
+
+LOOKS = ModelReply("", (ToolCall("c1", "list_runs", "{}"),), "m2")
+
+
+async def test_half_an_answer_that_a_call_replaces_is_taken_back(harness: Harness) -> None:
+    harness.model = HalfAnswer("Half a sen", ModelNotice("m1 broke off; m2 answers instead."), LOOKS)
+    async with harness.open() as brain:
+        await brain.router.accept(said("what runs?"))
+        await harness.until(lambda: harness.adapter.texts() == [TAKEN_BACK, "Nothing runs."])
+
+
+async def test_half_an_answer_that_a_restart_cut_off_is_ended(harness: Harness) -> None:
+    harness.model = HalfAnswer("Half a sen")
+    async with harness.open() as brain:
+        await brain.router.accept(said("what runs?"))
+        await harness.until(lambda: harness.adapter.texts() == ["Half a sen"])
+    harness.model = HalfAnswer(LOOKS)
+    async with harness.open():
+        await harness.until(lambda: harness.adapter.texts() == [CUT_OFF, "Nothing runs."])
 
 
 async def test_thread_replies_without_a_mention_are_heard_only_in_our_threads(harness: Harness) -> None:

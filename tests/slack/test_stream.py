@@ -3,7 +3,7 @@
 import asyncio
 
 from agent.clock import SystemClock
-from agent.delivery.outbox import OutboxDelivery
+from agent.delivery.outbox import CUT_OFF, OutboxDelivery
 from agent.domain.content import Button, Card, Content
 from agent.domain.inbound import Thread
 from agent.storage import sql_stores
@@ -81,6 +81,26 @@ async def test_a_card_whose_post_failed_leaves_the_answer_alone_that_grows_besid
     await delivery.idle()
 
     assert answers(server, address) == ["Your loss is high because the rate is.", "step 1"]
+    await delivery.close()
+    await database.close()
+
+
+async def test_an_answer_that_a_restart_cut_off_streams_no_more(server, adapter, inbox, tmp_path):
+    address = await asked(server, inbox)
+    database = sqlite(tmp_path / "t.db")
+    await database.start()
+    outbox = sql_stores(database).outbox
+    cut_off = OutboxDelivery(outbox, {"slack": adapter}, SystemClock(), gap_s={})
+    async with cut_off.open("turn-1", address) as live:
+        await live.append("Half a sen")
+        await server.wait_for(lambda: answers(server, address) == ["Half a sen"])
+    await cut_off.close()
+    delivery = OutboxDelivery(outbox, {"slack": adapter}, SystemClock(), gap_s={})
+    await delivery.recover()
+    await delivery.idle()
+
+    (message,) = server.thread(address.thread_id)[1:]
+    assert (message.shown, message.streaming) == (CUT_OFF, False)
     await delivery.close()
     await database.close()
 
