@@ -400,7 +400,7 @@ def _act_at_the_end(asked: str) -> str | None:
 def _plans(told: str) -> bool:
     """Whether what stands before an act is a wish of its own, such as for a training."""
     best = readings(masked(told))[0]
-    return best.intent in PLANNED | {"predict"} and best.chance >= SURER and is_wished(told)
+    return best.intent in (PLANNED | {"predict"}) - {"again", "clone_run"} and best.chance >= SURER and is_wished(told)
 
 
 def _acting(best: Reading, asked: str, found: list[Reading], place: Place) -> Decision:

@@ -132,8 +132,8 @@ async def test_what_could_not_be_carried_out_before_its_card_expired_is_answered
 async def test_a_decision_that_waits_holds_up_no_other(
     harness: Harness, csv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = '{"target": "visited_doctor"}'
-    calls = (ToolCall("c1", "start_training", arguments), ToolCall("c2", "start_training", arguments))
+    plans = ('{"target": "visited_doctor"}', '{"target": "visited_doctor", "seed": 3}')
+    calls = tuple(ToolCall(f"c{number}", "start_training", plan) for number, plan in enumerate(plans, 1))
     harness.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
     async with harness.open() as brain:
         await brain.router.accept(said("train two", files=attached(csv)))
@@ -178,8 +178,8 @@ async def test_an_expired_question_says_so_after_it_was_closed(harness: Harness,
 
 
 async def test_two_plans_in_one_reply_are_asked_once_each_and_both_are_carried_out(harness: Harness, csv: Path) -> None:
-    arguments = '{"target": "visited_doctor"}'
-    calls = (ToolCall("c1", "start_training", arguments), ToolCall("c2", "start_training", arguments))
+    plans = ('{"target": "visited_doctor"}', '{"target": "visited_doctor", "seed": 3}')
+    calls = tuple(ToolCall(f"c{number}", "start_training", plan) for number, plan in enumerate(plans, 1))
     harness.model = ScriptedModel(ModelReply("", calls, "m"), ModelReply("Both run.", (), "m"))
     async with harness.open() as brain:
         await brain.router.accept(said("train two", files=attached(csv)))

@@ -198,7 +198,7 @@ async def test_undo_takes_a_summary_that_was_made_in_the_turn_with_it(harness: H
         await brain.router.accept(said("do the canary"))
         await harness.until(lambda: slow.begun == ["a"])
         await brain.router.accept(said("compact"))
-        await harness.until(lambda: any("I summarised the 6 messages" in text for text in harness.adapter.texts()))
+        await harness.until(lambda: any("I summarised the 5 messages" in text for text in harness.adapter.texts()))
         slow.go_on.set()
         await harness.until(lambda: "Done." in harness.adapter.texts())
         assert "I forgot the last turn: “do the canary”" in await tells(harness, brain, "undo")
