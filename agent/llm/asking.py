@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.domain.models import split_name
+from agent.domain.models import MODEL_KEYS, split_name
 from agent.llm.failures import (
     CutOffError,
     Failure,
@@ -71,11 +71,15 @@ class _SoFar:
 class Asking:
     """Asks chains of models."""
 
-    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str]) -> None:
-        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of what is cut."""
+    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str], keys: Mapping[str, str]) -> None:
+        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of what is cut.
+
+        `keys` are those of servers of one's own, by their addresses; none of a provider goes there.
+        """
         self._litellm = litellm
         self._deadlines = deadlines
         self._hide = hide
+        self._keys = keys
         self._table = Known(litellm)
         self._known: set[str] = set()  # the names of the Router's models
         self._last: dict[str, Failure] = {}
@@ -118,7 +122,7 @@ class Asking:
         return int(await asyncio.to_thread(count))
 
     async def _facts(self, name: str, ask_s: float) -> dict[str, Any]:
-        model, url = split_name(name)
+        model, _ = split_name(name)
         begun, trouble, whole, bill = time.monotonic(), "", Whole(), _SoFar()
         try:
             if ask_s:
@@ -131,7 +135,7 @@ class Asking:
         except TimeoutError:
             trouble = f"It did not answer within {ask_s:.0f} s. Check its address and its provider."
         except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
-            trouble = failure_of(error, model, missing_key="" if url else self._table.missing_keys(model)).text
+            trouble = failure_of(error, model, missing_key=self._missing_key(name, status_of(error))).text
         seconds = time.monotonic() - begun
         await self._bill(name, whole, PROBE, bill)
         return {"name": name, "trouble": trouble, "seconds": seconds, **bill.bill, **self._table.facts(model)}
@@ -190,12 +194,12 @@ class Asking:
 
     def _failed(self, name: str, error: Exception) -> Failure:
         """Why a model did not answer; it cools down where the Router thinks so of this class of error."""
-        model, url = split_name(name)
+        model, _ = split_name(name)
         status = status_of(error)
         said = "" if status in {401, 403} else self._hide(f": {error}")[:LOGGED_CHARS]
         log.warning("model call failed: %s %s (%d)%s", model, type(error).__name__, status, said)
-        missing = "" if url or status not in {401, 403, 500} else self._table.missing_keys(model)
-        failure = self._last[name] = failure_of(error, model, missing_key=missing)
+        missing_key = self._missing_key(name, status)
+        failure = self._last[name] = failure_of(error, model, missing_key=missing_key)
         if name in self._known:
             from litellm.router_utils.cooldown_handlers import set_cooldown_deployments  # noqa: PLC0415
 
@@ -207,6 +211,13 @@ class Asking:
                 time_to_cooldown=failure.retry_after_s or COOL_DOWN_S,
             )
         return failure
+
+    def _missing_key(self, name: str, status: int) -> str:
+        """The variable of the key that was missing where a call failed with this status; empty where none was."""
+        model, url = split_name(name)
+        if url:
+            return MODEL_KEYS if status == 401 and url not in self._keys else ""
+        return self._table.missing_keys(model) if status in {401, 403, 500} else ""
 
     def _wait_s(self, failure: Failure, number: int) -> float:
         """How long to wait before the next try: what the provider asks for, or twice as long each time; with jitter."""
@@ -266,8 +277,7 @@ class Asking:
             call["stream_options"] = {"include_usage": True}
         if url:
             call["api_base"] = url
-            if self._table.missing_keys(model):
-                call["api_key"] = "none"  # a server of one's own often wants no key, but clients insist on some
+            call["api_key"] = self._keys.get(url, "none")  # without one, clients send that of the provider
         if request.get("effort") and self._table.has_efforts(model):
             call["reasoning_effort"] = request["effort"]
         if marks:  # a mark on the system's words holds for the tools before them, too

@@ -101,9 +101,9 @@ _WAIT = re.compile(rf"(?:try again|retry|wait) (?:after |in |for )?({_TIME})", r
 
 
 def failure_of(error: Exception, model: str, *, missing_key: str = "") -> Failure:
-    """The sentence for an exception. `missing_key` names the variables of a key that is not set."""
+    """The sentence for an exception. `missing_key` names the variables of a key that it failed without."""
     status = status_of(error)
-    if missing_key and status in {401, 403, 500}:
+    if missing_key:
         return Failure(f"There is no key for {model}. Put {missing_key} into `.env` and restart the bot.", later=False)
     sentence, later = _sentence(error, status)
     retry_after_s = _retry_after_s(error) if later else None

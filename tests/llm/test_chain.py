@@ -35,10 +35,10 @@ async def test_a_refused_key_and_then_an_answer_that_says_whose_it_is(
     pieces, reply = await answer(chain(gateway, server))
     assert "".join(pieces) == reply.text == "I am the second."
     assert reply.model == "openai/second"
-    assert reply.note.startswith("The key for openai/first was refused.")
+    assert reply.note.startswith("There is no key for openai/first. Put TRAINYARD_MODEL_KEYS")
     assert reply.note.endswith("So openai/second answers:")
     _, again = await answer(chain(gateway, server))
-    assert again.shown.startswith("_The key for openai/first was refused.")  # it cools down: nobody asks it
+    assert again.shown.startswith("_There is no key for openai/first.")  # it cools down: nobody asks it
     assert [request.body["model"] for request in server.requests] == ["first", "second", "second"]
 
 
@@ -111,7 +111,7 @@ async def test_patience_ends(gateway: GatewayProcess, server: ModelServer) -> No
     assert "It asks to wait 50 s." in reply.note
     server.script(Fail(401))
     _, reply = await answer(chain(gateway, server, "third", patience_s=20))
-    assert "was refused" in reply.note
+    assert "There is no key" in reply.note
     assert len(server.requests) == 2  # nobody waits in vain
 
 
@@ -218,7 +218,7 @@ async def test_all_fail_and_the_planner_says_why(
         await brain.router.accept(said("what is the weather"))
         await harness.until(lambda: bool(harness.adapter.texts()), 30)
     (text,) = harness.adapter.texts()
-    assert text.startswith("_openai/first failed at its provider. The key for openai/second was refused. Put a valid")
+    assert text.startswith("_openai/first failed at its provider. There is no key for openai/second. Put TRAINYARD")
     assert BY_RULES in text
     assert "did not understand" in text
     assert CANARY not in text

@@ -34,7 +34,7 @@ async def test_models_are_asked_at_once_and_their_prices_known(gateway: GatewayP
     assert mini.tokens_in > 0
     assert 0 < (mini.cost_usd or 0) < 0.001
     assert (refused.tokens_in, refused.cost_usd) == (0, 0.0)
-    assert (refused.trouble[:36], refused.efforts) == ("The key for openai/gpt-5 was refused", True)
+    assert (refused.trouble[:33], refused.efforts) == ("There is no key for openai/gpt-5.", True)
     assert "did not answer within" in slow.trouble
     assert (slow.usd_in, slow.window_tokens) == (None, None)
     assert thinks.trouble == ""

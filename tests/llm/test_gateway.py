@@ -38,7 +38,7 @@ async def test_text_comes_piece_by_piece(gateway: GatewayProcess, server: ModelS
                 rest.set()  # the provider says the third word only after the second one was read here
     assert pieces[:3] == ["one ", "two ", "three"]
     assert pieces[3].text == "one two three"
-    assert server.requests[0].key == CANARY
+    assert server.requests[0].key == "none"
     assert server.requests[0].messages == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "hello"},
@@ -88,7 +88,7 @@ async def test_tokens_and_cost(gateway: GatewayProcess, server: ModelServer) -> 
 
 
 REFUSED: list[tuple[Act, str]] = [
-    (Fail(401, f"Incorrect API key provided: {CANARY}"), "The key for openai/test-model was refused. Put a valid one"),
+    (Fail(401, f"Incorrect API key provided: {CANARY}"), "There is no key for openai/test-model. Put TRAINYARD"),
     (Fail(402), "no credit"),
     (Fail(403), "may not use this model"),
     (Fail(404, "no such model"), "does not know the model openai/test-model"),
@@ -292,6 +292,18 @@ async def test_a_missing_key_is_named(gateway: GatewayProcess) -> None:
     assert error.text == (
         "There is no key for anthropic/claude-sonnet-4-5. Put ANTHROPIC_API_KEY into `.env` and restart the bot."
     )
+
+
+@pytest.mark.parametrize("provider", ["openai", "custom_openai", "litellm_proxy", "hosted_vllm", "mistral"])
+async def test_no_key_of_a_provider_goes_to_a_server_of_ones_own(
+    gateway: GatewayProcess, server: ModelServer, provider: str
+) -> None:
+    server.script(Reply("yes"), Fail(401))
+    model = gateway.of([f"{provider}/m@{server.url}"])
+    await answer(model)
+    error = await failure(model)
+    assert [request.key for request in server.requests] == ["none", "none"]
+    assert error.text == f"There is no key for {provider}/m. Put TRAINYARD_MODEL_KEYS into `.env` and restart the bot."
 
 
 async def test_thoughts_are_signs_of_life(gateway: GatewayProcess, server: ModelServer) -> None:
