@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ BYTES_A_TOKEN = 4  # in an estimate
 START_S = 60.0  # until it has loaded LiteLLM, on a slow machine
 ASK_S = 10.0
 COUNT_S = 5.0
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI takes these signs in the name of a tool, and 64 of them at most
+NAME_CHARS = 64
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
 CUTS = {  # by the reason that an answer ended for
@@ -222,7 +225,11 @@ def _as_openai(said: ModelMessage) -> dict[str, Any]:
     if said.calls:
         message["content"] = said.text or None
         message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _object(call.arguments)}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": _named(call.name), "arguments": _object(call.arguments)},
+            }
             for call in said.calls
         ]
     if said.role is Role.TOOL:
@@ -230,11 +237,16 @@ def _as_openai(said: ModelMessage) -> dict[str, Any]:
     return message
 
 
+def _named(tool: str) -> str:
+    """A name that a model has called as providers take it: they refuse a conversation for ever with another in it."""
+    return _NO_NAME.sub("_", tool.strip())[:NAME_CHARS] or "unknown"
+
+
 def _object(arguments: str) -> str:
     """Arguments as the JSON object that providers insist on; what a model wrote instead is kept inside of one."""
     try:
         usable = isinstance(json.loads(arguments or "{}"), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         usable = False
     return (arguments or "{}") if usable else json.dumps({"not_json": arguments})
 

@@ -1,6 +1,7 @@
 """Fail-over down the chain, in the real turn loop with the real gateway."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,7 +16,7 @@ from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
 from tests.llm.conftest import ASKED, CANARY, GatewayProcess, answer
-from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
+from tests.platforms.model_server import Act, Call, Cut, Fail, Hang, ModelServer, Reply, Request
 
 
 @pytest.fixture
@@ -265,6 +266,38 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
     assert "There is no tool `run_statuses`. Did you mean `run_status`?" in answers["c3"]
     assert "It takes `run`" in answers["c4"]
     assert server.requests[1].body["model"] == "first"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("multi_tool_use.parallel", "{}"),
+        ("", "{}"),
+        ("look at it", "{}"),
+        ("x" * 200, "{}"),
+        ("list_hosts", '{"what":' + "[" * 5000 + "]" * 5000 + "}"),
+        ("set_budget", "[]"),
+        ("set_budget", '{"what":' + "[" * 5000 + "]" * 5000 + "}"),
+    ],
+)
+async def test_a_call_that_nobody_can_make_ends_no_thread(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness, name: str, arguments: str
+) -> None:
+    """The server refuses what OpenAI refuses."""
+
+    def strict(request: Request) -> Act:
+        names = [call["function"]["name"] for said in request.messages for call in said.get("tool_calls", ())]
+        whole = all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", one) for one in names)
+        return Reply(f"Answer {len(request.messages)}.") if whole else Fail(400, "string does not match pattern")
+
+    server.script(Reply(calls=[Call(name, arguments, pieces=1)]), strict, strict)
+    harness.model = chain(gateway, server, "only")
+    async with harness.open() as brain:
+        for text in ("which machines have you got", "thanks for that"):
+            await brain.router.accept(said(text))
+            await brain.router.idle()
+        await brain.delivery.idle()
+    assert [text.startswith("Answer") for text in harness.adapter.texts()] == [True, True]
 
 
 async def test_a_call_that_is_written_into_an_answer_is_not_shown(
