@@ -139,6 +139,8 @@ LATER: list[tuple[Act, str]] = [
     (Fail(503, "Loading model"), "openai/test-model is still being loaded"),
     (Page(), "openai/test-model sent no streamed answer. Check that its address"),
     (Fail(429), "too often or have used up the quota"),
+    (Fail(429, "Too many tokens, please wait before trying again."), "too often or have used up the quota"),
+    (Fail(503, "Too many tokens in flight"), "openai/test-model is overloaded"),
     (Hang(), "did not answer in time"),
     (Hang(after=2), "did not answer in time"),
     (Cut(after=0), "broke off"),
@@ -276,11 +278,16 @@ async def test_a_rate_limit_says_how_long_in_words_and_in_headers_of_its_own(
     assert ("It asks to wait" in error.text) == (wait_s is not None)
 
 
-async def test_nobody_listens_and_unknown_names(gateway: GatewayProcess, server: ModelServer) -> None:
-    closed = GatewayModel(["openai/test-model@http://127.0.0.1:9/v1"], gateway.socket)
-    error = await failure(closed)
+@pytest.mark.parametrize(
+    "name", ["openai/x@{}/v1", "ollama_chat/x@{}", "ollama/x@{}", "anthropic/x@{}", "mistral/x@{}"]
+)
+async def test_nobody_listens(gateway: GatewayProcess, name: str) -> None:
+    error = await failure(GatewayModel([name.format("http://127.0.0.1:9")], gateway.socket))
     assert isinstance(error, Unavailable)
-    assert "cannot be reached" in error.text
+    assert error.text == f"{name.partition('@')[0]} cannot be reached."
+
+
+async def test_unknown_names(gateway: GatewayProcess) -> None:
     error = await failure(GatewayModel(["nonsense/model"], gateway.socket))
     assert isinstance(error, ModelError)
     assert "nonsense/model" in error.text
@@ -292,6 +299,8 @@ async def test_a_missing_key_is_named(gateway: GatewayProcess) -> None:
     assert error.text == (
         "There is no key for anthropic/claude-sonnet-4-5. Put ANTHROPIC_API_KEY into `.env` and restart the bot."
     )
+    error = await failure(GatewayModel(["bedrock/us.amazon.nova-pro-v1:0"], gateway.socket))
+    assert "There is no key for bedrock/us.amazon.nova-pro-v1:0. Put AWS_ACCESS_KEY_ID and" in error.text
 
 
 @pytest.mark.parametrize("provider", ["openai", "custom_openai", "litellm_proxy", "hosted_vllm", "mistral"])
