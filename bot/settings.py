@@ -130,7 +130,7 @@ class Settings(BaseSettings):
     quorum: int = Field(1, ge=1, le=20)  # how many people have to approve what costs
     prices: Annotated[str, AfterValidator(_prices)] = ""  # of an hour on our hosts, as `prices_of` reads them
     approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
-    answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, to its last word
+    answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, from its first word
     context_tokens: int = Field(100_000, ge=8_000)  # that a model reads whose own window LiteLLM does not know
     turn_steps: int = Field(100, ge=1)  # calls of a model in one turn; then people are asked whether it goes on
     turn_tokens: int = Field(5_000_000, ge=1)

@@ -32,6 +32,7 @@ from agent.llm.whole import Whole
 log = logging.getLogger("agent.llm.gateway")
 CONNECT_S = 15.0
 COOL_DOWN_S = 30.0  # where a provider does not say how long
+HUNG_COOL_DOWN_S = 300.0  # of one that was waited for in vain, which takes minutes each time
 MOST_TRIES = 8
 LOGGED_CHARS = 300
 PROBE = {"messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 16}  # the fewest that all providers take
@@ -97,14 +98,14 @@ class Asking:
         names, so_far = list(request["models"]), _SoFar()
         failures, loop, give_up_at = so_far.failures, asyncio.get_running_loop(), 0.0
         for number in range(MOST_TRIES):
-            waiting = [name for name in names if name not in failures or failures[name].later]
+            waiting = [name for name in names if name not in failures or _may_soon(failures[name])]
             async with contextlib.aclosing(self._down(waiting, request, so_far)) as answer:
                 async for said in answer:
                     yield said
                     if "done" in said:
                         return
             give_up_at = give_up_at or loop.time() + float(request.get("patience_s") or 0.0)
-            again = min((failures[name] for name in names if failures[name].later), key=_soonest, default=None)
+            again = min(filter(_may_soon, map(failures.__getitem__, names)), key=_soonest, default=None)
             wait_s = 0.0 if again is None else self._wait_s(again, number)
             if again is None or loop.time() + wait_s >= give_up_at:
                 break
@@ -162,6 +163,8 @@ class Asking:
                 failure = so_far.failures[name] = self._failed(name, error)
                 if queue and not whole.is_empty:
                     yield {"notice": f"{failure.short}; {split_name(queue[0])[0]} answers instead."}
+                elif queue:
+                    yield {"text": ""}  # a sign of life: the bot waits for each model anew
             else:
                 self._last.pop(name, None)
                 (self._thinking.add if whole.thinks else self._thinking.discard)(name)
@@ -205,10 +208,10 @@ class Asking:
 
             set_cooldown_deployments(
                 litellm_router_instance=self._router,
-                original_exception=error,
+                original_exception=CutOffError(),  # by its words it would leave alone those that broke off
                 exception_status=status or 500,
                 deployment=name,
-                time_to_cooldown=failure.retry_after_s or COOL_DOWN_S,
+                time_to_cooldown=failure.retry_after_s or (HUNG_COOL_DOWN_S if failure.hung else COOL_DOWN_S),
             )
         return failure
 
@@ -365,6 +368,11 @@ def _with_facts(request: Mapping[str, Any], *, apart: bool) -> list[dict[str, An
     if apart:
         return [*before, last, {"role": "user", "content": facts}]
     return [*before, {**last, "content": f"{last['content']}\n{facts}"}]
+
+
+def _may_soon(failure: Failure) -> bool:
+    """Whether it may answer this request yet: who hung has had its time."""
+    return failure.later and not failure.hung
 
 
 def _soonest(failure: Failure) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 from agent.conversation.prompt import as_read
 from agent.domain.errors import AppError, ModelError, TooLong, Unavailable
 from agent.domain.models import Effort, ModelFacts, Preference, split_name
-from agent.ports import Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema, Unused
+from agent.ports import OFFLINE, Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema, Unused
 
 log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
@@ -308,11 +308,13 @@ class ModelChain:
     async def stream(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> AsyncIterator[Piece]:
         """The first whole answer. What is told of how it came about is told once a turn.
 
+        Where the rules have answered, they carry the turn on: each step would wait for the same models again.
+
         Raises:
             TooLong: a shorter conversation may be answered.
         """
         why = ""
-        if self._models is not None:
+        if self._models is not None and not _by_rules(messages):
             try:
                 async for piece in self._models.stream(messages, tools):
                     yield _told_once(piece, messages)
@@ -324,7 +326,12 @@ class ModelChain:
             else:
                 return
         async for piece in self._rules.stream(messages, tools):
-            yield _told_once(replace(piece, note=why) if isinstance(piece, ModelReply) else piece, messages)
+            yield _told_once(_by_rules_since(why, piece) if isinstance(piece, ModelReply) else piece, messages)
+
+
+def _by_rules_since(why: str, reply: ModelReply) -> ModelReply:
+    """A reply of the rules with why it is theirs; of calls without words that is all they say."""
+    return replace(reply, text=f"_{why}_") if why and reply.calls and not reply.text else replace(reply, note=why)
 
 
 def _told_once(piece: Piece, messages: Sequence[ModelMessage]) -> Piece:
@@ -334,5 +341,15 @@ def _told_once(piece: Piece, messages: Sequence[ModelMessage]) -> Piece:
 
 def _spoke(model: str, messages: Sequence[ModelMessage]) -> bool:
     """Whether this model has said something in this turn before."""
+    return any(said.model == model and said.text for said in _replies(messages))
+
+
+def _by_rules(messages: Sequence[ModelMessage]) -> bool:
+    """Whether the rules have answered in this turn before."""
+    return any(said.model == OFFLINE for said in _replies(messages))
+
+
+def _replies(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """What models have said since the newest words of people."""
     turn = itertools.takewhile(lambda said: said.role is not Role.USER, reversed(messages))
-    return any(said.model == model and said.text for said in turn if said.role is Role.ASSISTANT)
+    return [said for said in turn if said.role is Role.ASSISTANT]

@@ -12,11 +12,12 @@ import pytest
 from agent.domain.errors import TooLong, Unavailable
 from agent.llm.chain import BY_RULES, GatewayModels, ModelChain
 from agent.llm.offline import OfflinePlanner
+from agent.llm.rules import Rules
 from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
-from tests.llm.conftest import ASKED, CANARY, GatewayProcess, answer
-from tests.platforms.model_server import Act, Call, Cut, Fail, Hang, ModelServer, Reply, Request
+from tests.llm.conftest import ASKED, CANARY, SILENCE_S, GatewayProcess, answer
+from tests.platforms.model_server import Act, Call, Cut, Fail, Garbled, Hang, ModelServer, Reply, Request
 
 
 @pytest.fixture
@@ -114,6 +115,42 @@ async def test_patience_ends(gateway: GatewayProcess, server: ModelServer) -> No
     _, reply = await answer(chain(gateway, server, "third", patience_s=20))
     assert "There is no key" in reply.note
     assert len(server.requests) == 2  # nobody waits in vain
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [Fail(500), Fail(429), Cut(after=3), Cut(after=0), Cut(after=3, clean=True), Garbled(1), Hang(), Hang(1)],
+    ids=str,
+)
+async def test_who_fails_for_now_is_left_alone_for_a_while(
+    gateway: GatewayProcess, server: ModelServer, bad: Act
+) -> None:
+    first = f"first-{bad}".replace(" ", "")
+    server.script(bad, Reply("I am back."), model=first)
+    server.script(Reply("yes"), Reply("yes again"), model="second")
+    for _ in range(2):
+        await answer(chain(gateway, server, first, "second"))
+    assert [request.body["model"] for request in server.requests] == [first, "second", "second"]
+
+
+async def test_who_hangs_is_waited_for_once(gateway: GatewayProcess, server: ModelServer, harness: Harness) -> None:
+    """Not again while patience lasts, and not at the next step; the limit of an answer counts from its first word."""
+    server.script(Reply("I am loaded."), model="other")
+    await answer(chain(gateway, server, "other"))
+    server.reset()
+    server.script(*[Hang()] * 3, model="one")
+    server.script(*[Hang()] * 3, model="two")
+    harness.options = replace(harness.options, answer_s=SILENCE_S)
+    harness.model = ModelChain(gateway.chain(server, "one", "two", patience_s=5, silence_s=SILENCE_S * 1.5), Rules())
+    async with harness.open() as brain:
+        await brain.router.accept(said("list hosts and which runs are there"))
+        await harness.until(lambda: any(BY_RULES in text for text in harness.adapter.texts()), 30)
+        await brain.router.idle()
+        await brain.delivery.idle()
+    told = "openai/one did not answer in time. openai/two did not answer in time."
+    assert harness.adapter.texts()[0] == f"_{told} {BY_RULES}_"
+    assert harness.adapter.texts()[1].startswith("This thread has no run yet")  # their next step, at once
+    assert [request.body["model"] for request in server.requests] == ["one", "two"]
 
 
 async def test_nothing_is_asked_for_once_more(gateway: GatewayProcess, server: ModelServer) -> None:
