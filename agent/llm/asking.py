@@ -281,7 +281,8 @@ class Asking:
         if url:
             call["api_base"] = url
             call["api_key"] = self._keys.get(url, "none")  # without one, clients send that of the provider
-        if request.get("effort") and self._table.has_efforts(model):
+        answers_calls = self._table.sends_thoughts(model) and _last_called(request["messages"])
+        if request.get("effort") and self._table.has_efforts(model) and not answers_calls:  # we keep no thoughts
             call["reasoning_effort"] = request["effort"]
         if marks:  # a mark on the system's words holds for the tools before them, too
             call["cache_control_injection_points"] = [
@@ -354,6 +355,12 @@ def _router(litellm: Any) -> Any:
 def _group(name: str) -> str:
     """What the Router calls the one model `name`, which is asked for by this where one that cools down is not meant."""
     return f"all of {name}"
+
+
+def _last_called(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last reply in a conversation has calls."""
+    replies = [said for said in messages if said["role"] == "assistant"]
+    return bool(replies and replies[-1].get("tool_calls"))
 
 
 def _with_facts(request: Mapping[str, Any], *, apart: bool) -> list[dict[str, Any]]:

@@ -4,7 +4,10 @@ import json
 import time
 from dataclasses import replace
 
+import pytest
+
 from agent.conversation.context import estimated_tokens
+from agent.domain.errors import ModelError
 from agent.domain.models import Preference
 from agent.llm.chain import GatewayModels, facts_of
 from agent.llm.offline import OfflinePlanner
@@ -71,6 +74,23 @@ async def test_effort_goes_to_models_that_have_levels(gateway: GatewayProcess, s
     for name in ("gpt-5", "gpt-4o-mini", "qwen3"):
         await answer(gateway.model(server, name, effort="high"))
     assert [request.body.get("reasoning_effort") for request in server.requests] == ["high", None, None]
+
+
+async def test_claude_that_has_called_thinks_only_where_it_needs_no_thoughts_back(
+    gateway: GatewayProcess, server: ModelServer
+) -> None:
+    """Anthropic refuses a call of its own without the thoughts before it where a budget for thoughts is set."""
+    call = ToolCall("toolu_1", "run_status", '{"run": "r-abc123"}')
+    called = (*ASKED, ModelMessage(Role.ASSISTANT, "", (call,)), ModelMessage(Role.TOOL, "{}", call_id="toolu_1"))
+    answered = (*called, ModelMessage(Role.ASSISTANT, "Fine."), ModelMessage(Role.USER, "and now?"))
+    kinds = []
+    for name in ("claude-sonnet-4-5", "claude-opus-4-6"):
+        for asked in (ASKED, called, answered):
+            server.script(Fail(400))
+            with pytest.raises(ModelError):
+                await answer(gateway.of([f"anthropic/{name}@{server.origin}"], effort="high"), asked, [STATUS])
+            kinds.append((server.requests[-1].body.get("thinking") or {}).get("type"))
+    assert kinds == ["enabled", None, "enabled", "adaptive", "adaptive", "adaptive"]
 
 
 async def test_what_providers_cache_is_marked(gateway: GatewayProcess, server: ModelServer) -> None:
