@@ -108,7 +108,8 @@ class Tool:
     A caller behind whom others' words may be is asked about what `run` changes, unless that is `harmless`, or the
     person's own words ask for just these arguments (`own`). `exact` fills in what was left out, for the card.
 
-    What is `on_demand` is offered to models once its name was said, as by a tool that finds it.
+    What is `on_demand` is offered to models once it was called, or found by a tool that `finds`: one whose results name
+    such tools as `tools`.
 
     `parameters` is the JSON schema of a tool of somebody else's server, which knows no token: its `execute` is begun
     once, and where it is cut off its outcome is unknown.
@@ -134,6 +135,7 @@ class Tool:
     exact: Callable[[Caller, Any], Awaitable[Arguments]] | None = None
     parameters: dict[str, Any] | None = None
     on_demand: bool = False
+    finds: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""
