@@ -181,6 +181,7 @@ def _load() -> Any:
         log.exception("calls with tools will fail")
     litellm.drop_params = True
     litellm.suppress_debug_info = True
+    litellm.disable_hf_tokenizer_download = True  # the usual tokenizer counts for Llama, too
     litellm.disable_streaming_logging = True
     litellm.expose_router_debug_in_errors = False  # an error has its provider's words alone
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):

@@ -1,8 +1,10 @@
 """What the gateway knows of models and sends to them besides the conversation."""
 
 import json
+import random
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +59,28 @@ async def test_tokens_are_counted_as_the_model_reads_them(gateway: GatewayProces
     for preference in map(Preference, names):
         tokens = await models.tokens(preference, asked)
         assert 4_000 < tokens < 5_200 < estimated_tokens(asked)  # "gestört" has two or three
+
+
+async def test_an_estimate_of_what_we_read_is_rather_too_large(gateway: GatewayProcess) -> None:
+    """So that the exact count decides wherever a window is nearly full."""
+    models = GatewayModels(
+        ("openai/gpt-4o", "openai/gpt-4"), gateway.socket, OfflinePlanner(), patience_s=0, silence_s=5
+    )
+    draw = random.Random(1)
+    texts = [
+        "\n".join(f"{n},{draw.random():.6f},{draw.random():.6f},{draw.random():.3e}" for n in range(200)),
+        json.dumps([{"step": n, "loss": draw.random(), "lr": 1e-4 * draw.random()} for n in range(150)]),
+        "\n".join(f"2026-11-21 12:{n % 60:02}:07 epoch {n} step {n * 7} loss={draw.random():.4f}" for n in range(150)),
+        draw.randbytes(3000).hex(),
+        "我想训练一个模型来预测客户流失率，请使用较小的学习率。" * 60,
+        "the quick brown fox jumps over the lazy dog and then trains a model " * 80,
+        Path(__file__).read_text(),
+    ]
+    for text in texts:
+        asked = [ModelMessage(Role.USER, text)]
+        for preference in map(Preference, models.names):
+            assert await models.tokens(preference, asked) < estimated_tokens(asked) * 1.01, text[:60]
+        assert estimated_tokens(asked) < 2 * await models.tokens(Preference(), asked), text[:60]
 
 
 async def test_ollama_answers_and_costs_nothing(gateway: GatewayProcess, server: ModelServer) -> None:

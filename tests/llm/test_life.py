@@ -14,7 +14,9 @@ import psutil
 import pytest
 
 from agent.domain.errors import ModelError, Unavailable
-from agent.llm.chain import GatewayModel
+from agent.domain.models import Preference
+from agent.llm.chain import GatewayModel, GatewayModels
+from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, Role
 from bot.processes import Children
 from tests.llm.conftest import ASKED, CANARY, HANG_S, GatewayProcess, answer
@@ -74,6 +76,11 @@ async def test_a_start_without_network_kill_9_in_the_middle_and_a_new_start(fold
         _, reply = await waiting
         assert reply.text == "back again"
         assert _child_with(gateway.socket) != first
+        llama = GatewayModels(
+            ("groq/llama-3.1-8b-instant",), gateway.socket, OfflinePlanner(), patience_s=0, silence_s=5
+        )
+        assert await llama.tokens(Preference(), ASKED) > 0
+        assert "getaddrinfo (443" not in children.log_tail("gateway", 10**6)
         assert children.ended() == {"gateway": -signal.SIGKILL}
     finally:
         await children.stop()
