@@ -77,6 +77,12 @@ _SAID: tuple[tuple[frozenset[int], re.Pattern[str], str, bool], ...] = tuple(
         (_ANY, r"loading model", "{model} is still being loaded.", True),
         (_ANY, r"cannot connect to host", _UNREACHED, True),
         (
+            _ANY,
+            r"default credentials were not found",
+            _NO_KEY.format(model="{model}", missing="GOOGLE_APPLICATION_CREDENTIALS, the path of its file,"),
+            False,
+        ),
+        (
             frozenset({401}),
             r"unable to locate credentials",
             _NO_KEY.format(model="{model}", missing="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),

@@ -13,6 +13,7 @@ from agent.domain.errors import AppError, ModelError, Unavailable
 from agent.domain.models import split_name
 from agent.llm.asking import LOGGED_CHARS
 from agent.llm.chain import GatewayModel
+from agent.llm.failures import failure_of
 from agent.ports import ModelMessage, Role, ToolCall
 from tests.llm.conftest import ANSWER_S, ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Act, Call, Cut, Drip, Fail, Garbled, Hang, ModelServer, Page, Reply, words
@@ -301,6 +302,17 @@ async def test_a_missing_key_is_named(gateway: GatewayProcess) -> None:
     )
     error = await failure(GatewayModel(["bedrock/us.amazon.nova-pro-v1:0"], gateway.socket))
     assert "There is no key for bedrock/us.amazon.nova-pro-v1:0. Put AWS_ACCESS_KEY_ID and" in error.text
+
+
+def test_a_missing_key_of_google_is_named() -> None:
+    class InternalServerError(Exception):
+        """As LiteLLM raises it."""
+
+        status_code = 500
+
+    failure = failure_of(InternalServerError("Your default credentials were not found."), "vertex_ai/gemini-2.5-pro")
+    assert not failure.later
+    assert failure.text.startswith("There is no key for vertex_ai/gemini-2.5-pro. Put GOOGLE_APPLICATION_CREDENTIALS,")
 
 
 @pytest.mark.parametrize("provider", ["openai", "custom_openai", "litellm_proxy", "hosted_vllm", "mistral"])
