@@ -78,7 +78,7 @@ class Options:
     quorum: int = 1  # how many people have to approve what spends
     runs_open: bool = False  # whether people of other channels of a workspace see and control runs
     approval_lifetime: timedelta = timedelta(hours=24)
-    answer_s: float = 300.0  # for one answer of a model, from the request to its last word
+    answer_s: float = 300.0  # for one answer of a model, from its first word to its last
     context_tokens: int = 100_000  # that a model reads whose own window is not known
     limits: TurnLimits = field(default_factory=TurnLimits)
     edit_gap_s: Mapping[str, float] | None = None

@@ -215,8 +215,10 @@ class App:
         self._socket = self.settings.home / "gateway.sock"
         self._socket.unlink(missing_ok=True)
         argv = ["-m", "agent.llm.gateway", "--socket", str(self._socket)]
-        for option in ("first_token_s", "gap_s", "answer_s"):
-            argv += [f"--{option.replace('_', '-')}", str(getattr(self.settings, option))]
+        set_ = self.settings
+        limits = (set_.first_token_s, set_.gap_s, set_.first_token_s + set_.answer_s)  # the bot keeps what was said
+        for option, limit in zip(("--first-token-s", "--gap-s", "--answer-s"), limits, strict=True):
+            argv += [option, str(limit)]
         self.children.start("gateway", argv, gateway_environment())
 
     def _wire(self) -> None:

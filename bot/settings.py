@@ -14,6 +14,7 @@ from platformdirs import user_data_dir
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from agent.domain.models import MODEL_KEYS, keys_of
 from agent.domain.policy import Grants, SecondPerson, grants_of
 from agent.domain.prices import Prices, prices_of
 from agent.domain.runs import DEFAULT_ENGINE
@@ -92,6 +93,11 @@ def _prices(text: str) -> str:
     return text
 
 
+def _keys(keys: SecretStr) -> SecretStr:
+    keys_of(keys.get_secret_value())  # raises
+    return keys
+
+
 Who = Annotated[str, AfterValidator(_who)]
 Web = Annotated[str, AfterValidator(_web)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -113,6 +119,7 @@ class Settings(BaseSettings):
     blobs: Literal["folder", "redis"] = "folder"
     engines: str = DEFAULT_ENGINE  # where runs may go, comma-separated; the first is the usual one
     models: str = ""  # LiteLLM names, comma-separated, asked in this order; `name@url` for an OpenAI-compatible server
+    model_keys: Annotated[SecretStr, AfterValidator(_keys)] = SecretStr("")  # `url=key` of such servers
     mcp: Path | None = None  # a file of MCP servers, whose tools models get; see `bot.mcp.config`
     runs: Literal["channel", "workspace"] = "channel"  # who sees a run: people of its channel, or of the workspace
     ask: Who = "*"  # who may talk to the bot, as `agent.domain.policy.grants_of` reads it
@@ -123,7 +130,7 @@ class Settings(BaseSettings):
     quorum: int = Field(1, ge=1, le=20)  # how many people have to approve what costs
     prices: Annotated[str, AfterValidator(_prices)] = ""  # of an hour on our hosts, as `prices_of` reads them
     approval_hours: Finite = Field(24.0, gt=0, le=MOST_HOURS)
-    answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, to its last word
+    answer_s: Finite = Field(300.0, gt=0, le=86_400)  # for one answer of a language model, from its first word
     context_tokens: int = Field(100_000, ge=8_000)  # that a model reads whose own window LiteLLM does not know
     turn_steps: int = Field(100, ge=1)  # calls of a model in one turn; then people are asked whether it goes on
     turn_tokens: int = Field(5_000_000, ge=1)
@@ -231,9 +238,13 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def gateway_environment() -> dict[str, str]:
-    """The environment of the language-model process: the keys of models, nothing of the bot's own and of platforms'."""
+    """The environment of the language-model process: the keys of models, no other setting of the bot and platforms."""
     own = tuple({f"{variable(field).partition('_')[0]}_" for field in Settings.model_fields})  # SLACK_ and the others
-    return {name: value for name, value in child_environment().items() if not name.upper().startswith(own)}
+    return {
+        MODEL_KEYS if name.upper() == MODEL_KEYS else name: value
+        for name, value in child_environment().items()
+        if name.upper() == MODEL_KEYS or not name.upper().startswith(own)
+    }
 
 
 def worker_environment(home: Path, redis_url: str, blobs: str) -> dict[str, str]:
@@ -243,7 +254,7 @@ def worker_environment(home: Path, redis_url: str, blobs: str) -> dict[str, str]
     scaled = {
         name: value
         for name, value in os.environ.items()
-        if name.startswith("TRAINYARD_") and name not in {"TRAINYARD_DATABASE_URL", "TRAINYARD_MODELS"}
+        if name.startswith("TRAINYARD_") and name not in {"TRAINYARD_DATABASE_URL", "TRAINYARD_MODELS", MODEL_KEYS}
     }
     own = {"TRAINYARD_HOME": str(home), "TRAINYARD_REDIS_URL": redis_url, "TRAINYARD_BLOBS": blobs}
     return clean | scaled | own

@@ -5,7 +5,7 @@ other.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.commands.help import help_content
@@ -96,9 +96,10 @@ def typed(call: ToolCall) -> str:
     if command is None:
         return ""
     try:
-        said = json.loads(call.arguments or "{}")
-    except ValueError:
-        said = {}
+        given = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        given = {}
+    said = given if isinstance(given, Mapping) else {}
     values = [(option, said.get(option.target)) for option in command.options]
     words = [word for option, value in values if value for word in option.written_as(_shown(value), split)]
     return " ".join((command.name, *words))

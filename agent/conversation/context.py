@@ -14,7 +14,11 @@ from agent.domain.models import Preference
 from agent.ports import ModelMessage, Role
 from agent.stores import Compaction, Context, ThreadNow
 
-BYTES_A_TOKEN = 3  # fewer than any language has on average, so that an estimate is rather too large
+BYTES_A_TOKEN = 3  # of words and schemas, on average
+# The same by kind, each rather too few, so that an estimate is rather too large: lists of numbers, logs and hashes have
+# twice the tokens of words of their length.
+_BYTES_OF_WORDS, _BYTES_OF_SIGNS, _BYTES_OF_OTHERS = 3.5, 1.3, 2.5
+_WORDS, _ASCII = b"abcdefghijklmnopqrstuvwxyz ", bytes(range(128))
 MESSAGE_TOKENS = 8  # of what stands around a message
 LONGEST_SHARE = 0.25  # of a window, for one message and for what a summary leaves as it is
 TRANSCRIPT_RESULT_CHARS = 600
@@ -107,9 +111,14 @@ def _shortened(said: ModelMessage, *, most_chars: int) -> ModelMessage:
 def estimated_tokens(messages: Iterable[ModelMessage]) -> int:
     """About how many tokens messages have, rather too many."""
     written = ((as_read(said), *(call.name + call.arguments for call in said.calls)) for said in messages)
-    return sum(
-        MESSAGE_TOKENS + sum(len(text.encode(errors="ignore")) for text in texts) // BYTES_A_TOKEN for texts in written
-    )
+    return sum(MESSAGE_TOKENS + sum(map(_tokens, texts)) for texts in written)
+
+
+def _tokens(text: str) -> int:
+    data = text.encode(errors="ignore")
+    words, others = len(data) - len(data.translate(None, _WORDS)), len(data.translate(None, _ASCII))
+    signs = len(data) - words - others
+    return int(words / _BYTES_OF_WORDS + signs / _BYTES_OF_SIGNS + others / _BYTES_OF_OTHERS)
 
 
 def next_read(talk: Conversation, *, window: int, besides: int) -> tuple[int, Sequence[ModelMessage]]:
@@ -198,7 +207,7 @@ def transcript(talk: Conversation, *, upto: int, most_chars: int) -> str:
 
 def fitting(text: str, *, most_tokens: int) -> str:
     """A text of at most about so many tokens."""
-    return without_middle(text, most_chars=most_tokens * BYTES_A_TOKEN * len(text) // len(text.encode() or b" "))
+    return without_middle(text, most_chars=len(text) * most_tokens // max(1, _tokens(text)))
 
 
 def without_middle(text: str, *, most_chars: int) -> str:

@@ -123,7 +123,7 @@ def _state_in(result: str) -> str:
     """The state of a run that a result names; empty where it names none."""
     try:
         data = json.loads(result)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return str(data.get("state", "")) if isinstance(data, Mapping) else ""
 
@@ -137,7 +137,7 @@ def _canonical(arguments: str) -> str:
     """The same text for the same arguments."""
     try:
         value = json.loads(arguments or "{}")
-    except ValueError:
+        given = {k: v for k, v in value.items() if v is not None} if isinstance(value, Mapping) else value
+        return json.dumps(given, sort_keys=True)
+    except (ValueError, RecursionError):
         return arguments
-    given = {k: v for k, v in value.items() if v is not None} if isinstance(value, Mapping) else value
-    return json.dumps(given, sort_keys=True)

@@ -60,7 +60,8 @@ class TurnLoop:
         answer_s: float,
         charged: bool,
     ) -> None:
-        """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer.
+        """One loop serves every session; it keeps no state between calls. `answer_s` is the most for one answer,
+        from its first word.
 
         Where no language model is `charged` for, the facts are read for what speaks of a run alone.
         """
@@ -201,7 +202,8 @@ class TurnLoop:
         Raises:
             _CutOffError: somebody ended it, or it took too long.
         """
-        said, reply, until_s = "", None, _now_s() + self._answer_s
+        said, reply = "", None
+        until_s: float | None = None  # until the first words, models and their gateway have limits of their own
         tools = self._dispatcher.schemas(messages[1:], runs=_names_run(messages[1:]))
         pieces = aiter(model.stream(messages, tools))
         try:
@@ -209,9 +211,10 @@ class TurnLoop:
                 if isinstance(piece, ModelReply):
                     reply = piece
                 elif isinstance(piece, ModelNotice):
-                    said = ""
+                    said, until_s = "", None
                     await live.append(f"\n\n_{piece.text}_\n\n")
                 elif piece:
+                    until_s = until_s or _now_s() + self._answer_s
                     said += piece
                     await live.append(piece)
         except TimeoutError:

@@ -45,7 +45,12 @@ FAILED = "It ended without a report. {}"
 
 
 class ResearchArguments(Arguments):
-    question: str = Field(min_length=1, max_length=2_000, description="complete: only files and runs are known besides")
+    question: str = Field(
+        min_length=1,
+        max_length=2_000,
+        description="complete: only files and runs are known besides",
+        examples=["Which of the runs of this channel overfit, and what do they share?"],
+    )
 
 
 @dataclass(slots=True)

@@ -4,11 +4,14 @@ A name is `provider/name` as LiteLLM knows it, or `provider/name@url` on a serve
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 EFFORTS = ("low", "medium", "high")
+MODEL_KEYS = "TRAINYARD_MODEL_KEYS"  # the variable that `keys_of` reads
 _WITH_URL = re.compile(r"(.+?)@(https?://.+)")
+_WITH_KEY = re.compile(r"(https?://[^\s,=]+)=([^\s,]+)")
 Effort = Literal["", "low", "medium", "high"]
 
 
@@ -16,6 +19,21 @@ def split_name(name: str) -> tuple[str, str]:
     """LiteLLM's name and the address, which may be empty; a name may hold an @ of its own."""
     found = _WITH_URL.fullmatch(name)
     return (found[1], found[2].rstrip("/")) if found else (name, "")
+
+
+def keys_of(text: str) -> Mapping[str, str]:
+    """The keys of servers of one's own by their addresses: `url=key`, with blanks or commas between them.
+
+    Raises:
+        ValueError: an entry is none; the text of the error has no part of it.
+    """
+    found = [_WITH_KEY.fullmatch(entry) for entry in re.split(r"[\s,]+", text) if entry]
+    if not all(found):
+        raise ValueError(
+            "These are no keys of model servers. Write http://host:port/v1=key, the address as in TRAINYARD_MODELS, "
+            "with commas or blanks between them."
+        )
+    return {one[1].rstrip("/"): one[2] for one in found if one}
 
 
 @dataclass(frozen=True, slots=True)

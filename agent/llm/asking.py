@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.domain.models import split_name
+from agent.domain.models import MODEL_KEYS, split_name
 from agent.llm.failures import (
     CutOffError,
     Failure,
@@ -32,6 +32,7 @@ from agent.llm.whole import Whole
 log = logging.getLogger("agent.llm.gateway")
 CONNECT_S = 15.0
 COOL_DOWN_S = 30.0  # where a provider does not say how long
+HUNG_COOL_DOWN_S = 300.0  # of one that was waited for in vain, which takes minutes each time
 MOST_TRIES = 8
 LOGGED_CHARS = 300
 PROBE = {"messages": [{"role": "user", "content": "Say ok."}], "max_tokens": 16}  # the fewest that all providers take
@@ -71,11 +72,15 @@ class _SoFar:
 class Asking:
     """Asks chains of models."""
 
-    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str]) -> None:
-        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of what is cut."""
+    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str], keys: Mapping[str, str]) -> None:
+        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of what is cut.
+
+        `keys` are those of servers of one's own, by their addresses; none of a provider goes there.
+        """
         self._litellm = litellm
         self._deadlines = deadlines
         self._hide = hide
+        self._keys = keys
         self._table = Known(litellm)
         self._known: set[str] = set()  # the names of the Router's models
         self._last: dict[str, Failure] = {}
@@ -94,14 +99,14 @@ class Asking:
         names, so_far = list(request["models"]), _SoFar()
         failures, loop, give_up_at = so_far.failures, asyncio.get_running_loop(), 0.0
         for number in range(MOST_TRIES):
-            waiting = [name for name in names if name not in failures or failures[name].later]
+            waiting = [name for name in names if name not in failures or _may_soon(failures[name])]
             async with contextlib.aclosing(self._down(waiting, request, so_far)) as answer:
                 async for said in answer:
                     yield said
                     if "done" in said:
                         return
             give_up_at = give_up_at or loop.time() + float(request.get("patience_s") or 0.0)
-            again = min((failures[name] for name in names if failures[name].later), key=_soonest, default=None)
+            again = min(filter(_may_soon, map(failures.__getitem__, names)), key=_soonest, default=None)
             wait_s = 0.0 if again is None else self._wait_s(again, number)
             if again is None or loop.time() + wait_s >= give_up_at:
                 break
@@ -119,7 +124,7 @@ class Asking:
         return int(await asyncio.to_thread(count))
 
     async def _facts(self, name: str, ask_s: float) -> dict[str, Any]:
-        model, url = split_name(name)
+        model, _ = split_name(name)
         begun, trouble, whole, bill = time.monotonic(), "", Whole(), _SoFar()
         try:
             if ask_s:
@@ -132,7 +137,7 @@ class Asking:
         except TimeoutError:
             trouble = f"It did not answer within {ask_s:.0f} s. Check its address and its provider."
         except Exception as error:  # noqa: BLE001 - one map of foreign exceptions at the edge
-            trouble = failure_of(error, model, missing_key="" if url else self._table.missing_keys(model)).text
+            trouble = failure_of(error, model, missing_key=self._missing_key(name, status_of(error))).text
         seconds = time.monotonic() - begun
         await self._bill(name, whole, PROBE, bill)
         return {"name": name, "trouble": trouble, "seconds": seconds, **bill.bill, **self._table.facts(model)}
@@ -192,23 +197,30 @@ class Asking:
 
     def _failed(self, name: str, error: Exception) -> Failure:
         """Why a model did not answer; it cools down where the Router thinks so of this class of error."""
-        model, url = split_name(name)
+        model, _ = split_name(name)
         status = status_of(error)
         said = "" if status in {401, 403} else self._hide(f": {error}")[:LOGGED_CHARS]
         log.warning("model call failed: %s %s (%d)%s", model, type(error).__name__, status, said)
-        missing = "" if url or status not in {401, 403, 500} else self._table.missing_keys(model)
-        failure = self._last[name] = failure_of(error, model, missing_key=missing)
+        missing_key = self._missing_key(name, status)
+        failure = self._last[name] = failure_of(error, model, missing_key=missing_key)
         if name in self._known:
             from litellm.router_utils.cooldown_handlers import set_cooldown_deployments  # noqa: PLC0415
 
             set_cooldown_deployments(
                 litellm_router_instance=self._router,
-                original_exception=error,
+                original_exception=CutOffError(),  # by its words it would leave alone those that broke off
                 exception_status=status or 500,
                 deployment=name,
-                time_to_cooldown=failure.retry_after_s or COOL_DOWN_S,
+                time_to_cooldown=failure.retry_after_s or (HUNG_COOL_DOWN_S if failure.hung else COOL_DOWN_S),
             )
         return failure
+
+    def _missing_key(self, name: str, status: int) -> str:
+        """The variable of the key that was missing where a call failed with this status; empty where none was."""
+        model, url = split_name(name)
+        if url:
+            return MODEL_KEYS if status == 401 and url not in self._keys else ""
+        return self._table.missing_keys(model) if status in {401, 403, 500} else ""
 
     def _wait_s(self, failure: Failure, number: int) -> float:
         """How long to wait before the next try: what the provider asks for, or twice as long each time; with jitter."""
@@ -268,9 +280,9 @@ class Asking:
             call["stream_options"] = {"include_usage": True}
         if url:
             call["api_base"] = url
-            if self._table.missing_keys(model):
-                call["api_key"] = "none"  # a server of one's own often wants no key, but clients insist on some
-        if request.get("effort") and self._table.has_efforts(model):
+            call["api_key"] = self._keys.get(url, "none")  # without one, clients send that of the provider
+        answers_calls = self._table.sends_thoughts(model) and _last_called(request["messages"])
+        if request.get("effort") and self._table.has_efforts(model) and not answers_calls:  # we keep no thoughts
             call["reasoning_effort"] = request["effort"]
         if marks:  # a mark on the system's words holds for the tools before them, too
             call["cache_control_injection_points"] = [
@@ -350,6 +362,12 @@ def _group(name: str) -> str:
     return f"all of {name}"
 
 
+def _last_called(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last reply in a conversation has calls."""
+    replies = [said for said in messages if said["role"] == "assistant"]
+    return bool(replies and replies[-1].get("tool_calls"))
+
+
 def _with_facts(request: Mapping[str, Any], *, apart: bool) -> list[dict[str, Any]]:
     """The messages with what is so now at their end.
 
@@ -362,6 +380,11 @@ def _with_facts(request: Mapping[str, Any], *, apart: bool) -> list[dict[str, An
     if apart:
         return [*before, last, {"role": "user", "content": facts}]
     return [*before, {**last, "content": f"{last['content']}\n{facts}"}]
+
+
+def _may_soon(failure: Failure) -> bool:
+    """Whether it may answer this request yet: who hung has had its time."""
+    return failure.later and not failure.hung
 
 
 def _soonest(failure: Failure) -> float:

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 from agent.conversation.prompt import as_read
 from agent.domain.errors import AppError, ModelError, TooLong, Unavailable
 from agent.domain.models import Effort, ModelFacts, Preference, split_name
-from agent.ports import Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema, Unused
+from agent.ports import OFFLINE, Model, ModelMessage, ModelNotice, ModelReply, Piece, Role, ToolCall, ToolSchema, Unused
 
 log = logging.getLogger(__name__)
 LINE_LIMIT_BYTES = 16_000_000
@@ -27,6 +28,8 @@ START_S = 60.0  # until it has loaded LiteLLM, on a slow machine
 ASK_S = 10.0
 COUNT_S = 5.0
 NOTHING = {"tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0}
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI takes these signs in the name of a tool, and 64 of them at most
+NAME_CHARS = 64
 NO_ANSWER_YET = '{"text": "No answer yet: this call waits for people or was overtaken by a newer message."}'
 BY_RULES = "So I go by rules:"
 CUTS = {  # by the reason that an answer ended for
@@ -261,7 +264,11 @@ def _as_openai(said: ModelMessage) -> dict[str, Any]:
     if said.calls:
         message["content"] = said.text or None
         message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _object(call.arguments)}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": _named(call.name), "arguments": _object(call.arguments)},
+            }
             for call in said.calls
         ]
     if said.role is Role.TOOL:
@@ -269,11 +276,16 @@ def _as_openai(said: ModelMessage) -> dict[str, Any]:
     return message
 
 
+def _named(tool: str) -> str:
+    """A name that a model has called as providers take it: they refuse a conversation for ever with another in it."""
+    return _NO_NAME.sub("_", tool.strip())[:NAME_CHARS] or "unknown"
+
+
 def _object(arguments: str) -> str:
     """Arguments as the JSON object that providers insist on; what a model wrote instead is kept inside of one."""
     try:
         usable = isinstance(json.loads(arguments or "{}"), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         usable = False
     return (arguments or "{}") if usable else json.dumps({"not_json": arguments})
 
@@ -335,11 +347,13 @@ class ModelChain:
     async def stream(self, messages: Sequence[ModelMessage], tools: Sequence[ToolSchema]) -> AsyncIterator[Piece]:
         """The first whole answer. What is told of how it came about is told once a turn.
 
+        Where the rules have answered, they carry the turn on: each step would wait for the same models again.
+
         Raises:
             TooLong: a shorter conversation may be answered.
         """
         why = ""
-        if self._models is not None:
+        if self._models is not None and not _by_rules(messages):
             try:
                 async for piece in self._models.stream(messages, tools):
                     yield _told_once(piece, messages)
@@ -351,7 +365,12 @@ class ModelChain:
             else:
                 return
         async for piece in self._rules.stream(messages, tools):
-            yield _told_once(replace(piece, note=why) if isinstance(piece, ModelReply) else piece, messages)
+            yield _told_once(_by_rules_since(why, piece) if isinstance(piece, ModelReply) else piece, messages)
+
+
+def _by_rules_since(why: str, reply: ModelReply) -> ModelReply:
+    """A reply of the rules with why it is theirs; of calls without words that is all they say."""
+    return replace(reply, text=f"_{why}_") if why and reply.calls and not reply.text else replace(reply, note=why)
 
 
 def _told_once(piece: Piece, messages: Sequence[ModelMessage]) -> Piece:
@@ -361,5 +380,15 @@ def _told_once(piece: Piece, messages: Sequence[ModelMessage]) -> Piece:
 
 def _spoke(model: str, messages: Sequence[ModelMessage]) -> bool:
     """Whether this model has said something in this turn before."""
+    return any(said.model == model and said.text for said in _replies(messages))
+
+
+def _by_rules(messages: Sequence[ModelMessage]) -> bool:
+    """Whether the rules have answered in this turn before."""
+    return any(said.model == OFFLINE for said in _replies(messages))
+
+
+def _replies(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """What models have said since the newest words of people."""
     turn = itertools.takewhile(lambda said: said.role is not Role.USER, reversed(messages))
-    return any(said.model == model and said.text for said in turn if said.role is Role.ASSISTANT)
+    return [said for said in turn if said.role is Role.ASSISTANT]

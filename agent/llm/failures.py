@@ -14,12 +14,16 @@ from agent.cards import duration
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`text` is for people; `later` says that it may work later, `too_long` that a shorter conversation would."""
+    """`text` is for people; `later` says that it may work later, `too_long` that a shorter conversation would.
+
+    `hung`: it was waited for as long as our own limits allow.
+    """
 
     text: str
     later: bool
     retry_after_s: float | None = None
     too_long: bool = False
+    hung: bool = False
 
     @property
     def short(self) -> str:
@@ -49,18 +53,41 @@ class NotInstalledError(Exception):
 
 _TOO_LONG = "The conversation is too long for {model}. Start a new thread."
 _REFUSED = "The provider of {model} refused this content."
-# By what servers say for which LiteLLM has no exception, whatever their status: the sentence and whether to try later.
-_SAID: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), sentence, later)
-    for pattern, sentence, later in (
-        (r"context[ _](length|size|window)|reduce the length|request too large|too many tokens", _TOO_LONG, False),
+_NO_KEY = "There is no key for {model}. Put {missing} into `.env` and restart the bot."
+_UNREACHED = "{model} cannot be reached."
+_ANY = frozenset(range(400, 600)) - {401, 402, 403}
+# By status and what servers say for which LiteLLM has no exception: the sentence and whether to try later.
+_SAID: tuple[tuple[frozenset[int], re.Pattern[str], str, bool], ...] = tuple(
+    (statuses, re.compile(pattern, re.IGNORECASE), sentence, later)
+    for statuses, pattern, sentence, later in (
         (
+            frozenset({400, 413, 422}),
+            r"context[ _](length|size|window)|reduce the length|request too large|too many tokens",
+            _TOO_LONG,
+            False,
+        ),
+        (frozenset({429}), r"request too large", _TOO_LONG, False),  # this one; "too many tokens" are those of a minute
+        (
+            _ANY,
             r"support (tool|function)|tool choice requires|tools param requires",
             "{model} cannot call tools as it is served, and I need them. Choose another in TRAINYARD_MODELS.",
             False,
         ),
-        (r"content management policy|content_filter", _REFUSED, False),
-        (r"loading model", "{model} is still being loaded.", True),
+        (_ANY, r"content management policy|content_filter", _REFUSED, False),
+        (_ANY, r"loading model", "{model} is still being loaded.", True),
+        (_ANY, r"cannot connect to host", _UNREACHED, True),
+        (
+            _ANY,
+            r"default credentials were not found",
+            _NO_KEY.format(model="{model}", missing="GOOGLE_APPLICATION_CREDENTIALS, the path of its file,"),
+            False,
+        ),
+        (
+            frozenset({401}),
+            r"unable to locate credentials",
+            _NO_KEY.format(model="{model}", missing="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+            False,
+        ),
     )
 )
 # By the name of LiteLLM's exception or one of its bases, else by HTTP status: the sentence and whether to try later.
@@ -79,7 +106,7 @@ _SENTENCES: dict[str, tuple[str, bool]] = {
     ),
     "TimeoutError": ("{model} did not answer in time.", True),
     "Timeout": ("{model} did not answer in time.", True),
-    "Connection error.": ("{model} cannot be reached.", True),
+    "Connection error.": (_UNREACHED, True),
     "401": ("The key for {model} was refused. Put a valid one into `.env` and restart the bot.", False),
     "402": ("The account that pays for {model} has no credit left.", False),
     "403": ("The key for {model} may not use this model. Choose another in TRAINYARD_MODELS.", False),
@@ -101,16 +128,16 @@ _WAIT = re.compile(rf"(?:try again|retry|wait) (?:after |in |for )?({_TIME})", r
 
 
 def failure_of(error: Exception, model: str, *, missing_key: str = "") -> Failure:
-    """The sentence for an exception. `missing_key` names the variables of a key that is not set."""
+    """The sentence for an exception. `missing_key` names the variables of a key that it failed without."""
     status = status_of(error)
-    if missing_key and status in {401, 403, 500}:
-        return Failure(f"There is no key for {model}. Put {missing_key} into `.env` and restart the bot.", later=False)
+    if missing_key:
+        return Failure(_NO_KEY.format(model=model, missing=missing_key), later=False)
     sentence, later = _sentence(error, status)
     retry_after_s = _retry_after_s(error) if later else None
     text = sentence.format(model=model)
     if retry_after_s is not None:
         text += f" It asks to wait {duration(max(1.0, retry_after_s))}."
-    return Failure(text, later, retry_after_s, too_long=sentence == _TOO_LONG)
+    return Failure(text, later, retry_after_s, too_long=sentence == _TOO_LONG, hung=isinstance(error, TimeoutError))
 
 
 def status_of(error: Exception) -> int:
@@ -127,10 +154,9 @@ def _sentence(error: Exception, status: int) -> tuple[str, bool]:
         kinds.insert(0, "UnknownProvider")
     if str(error).endswith("Connection error."):
         kinds.append("Connection error.")
-    if status >= 400 and status not in {401, 402, 403}:
-        for pattern, sentence, later in _SAID:
-            if pattern.search(str(error)):
-                return sentence, later
+    for statuses, pattern, sentence, later in _SAID:
+        if status in statuses and pattern.search(str(error)):
+            return sentence, later
     for kind in (*kinds, str(status)):
         if kind in _SENTENCES:
             return _SENTENCES[kind]

@@ -1,7 +1,8 @@
 """The process that holds LiteLLM: one JSON line in, JSON lines out, over a unix socket.
 
 LiteLLM takes seconds to import and a core at many streams, so it never enters the bot's process. Keys come from this
-process's environment, in the names that LiteLLM documents; they are never part of a request, an answer or a log line.
+process's environment, in the names that LiteLLM documents, and in `agent.domain.models.MODEL_KEYS` those of servers of
+one's own; they are never part of a request, an answer or a log line.
 
 The socket listens before LiteLLM is imported: who connects early waits, and who finds nobody knows that at once.
 One connection carries requests one after the other; a client that goes away ends the provider's work for it.
@@ -25,6 +26,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from agent.domain.models import MODEL_KEYS, keys_of
 from agent.domain.redaction import Redactor
 from agent.llm.asking import Asking, Deadlines
 
@@ -37,9 +39,12 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE
 class Gateway:
     """Answers requests with LiteLLM."""
 
-    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str]) -> None:
-        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of a text."""
-        self._asking = Asking(litellm, deadlines, hide)
+    def __init__(self, litellm: Any, deadlines: Deadlines, hide: Callable[[str], str], keys: Mapping[str, str]) -> None:
+        """`litellm` is the module, or None where it is not installed; `hide` takes secrets out of a text.
+
+        `keys` are those of servers of one's own, by their addresses.
+        """
+        self._asking = Asking(litellm, deadlines, hide, keys)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: its requests in order, until the client goes away."""
@@ -130,7 +135,13 @@ class _Scrubbed(logging.Formatter):
 
 def _hider(environment: Mapping[str, str]) -> Callable[[str], str]:
     """Takes the secrets of the environment out of a text, in whatever form, and what looks like one."""
-    return Redactor([value for name, value in environment.items() if _SECRET_NAME.search(name)]).text
+    secrets = [value for name, value in environment.items() if _SECRET_NAME.search(name)]
+    return Redactor([*secrets, *_own_keys(environment).values()]).text
+
+
+def _own_keys(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The keys of servers of one's own; the bot has checked how they are written."""
+    return keys_of(environment.get(MODEL_KEYS, ""))
 
 
 def _log_to_stderr(hide: Callable[[str], str]) -> None:
@@ -170,6 +181,7 @@ def _load() -> Any:
         log.exception("calls with tools will fail")
     litellm.drop_params = True
     litellm.suppress_debug_info = True
+    litellm.disable_hf_tokenizer_download = True  # the usual tokenizer counts for Llama, too
     litellm.disable_streaming_logging = True
     litellm.expose_router_debug_in_errors = False  # an error has its provider's words alone
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -198,14 +210,14 @@ async def _rehearse(litellm: Any) -> None:
         log.exception("the first call will be slow")
 
 
-async def main(path: Path, deadlines: Deadlines, hide: Callable[[str], str]) -> None:
+async def main(path: Path, deadlines: Deadlines, hide: Callable[[str], str], keys: Mapping[str, str]) -> None:
     """Serve until the bot, our parent, goes away (`bot.tether` sees to that)."""
     listening = _listen(path)
     litellm = _load()
     if litellm is not None:
         await _rehearse(litellm)
         log.info("ready")
-    gateway = Gateway(litellm, deadlines, hide)
+    gateway = Gateway(litellm, deadlines, hide, keys)
     server = await asyncio.start_unix_server(gateway.serve, sock=listening, limit=LINE_LIMIT_BYTES, backlog=BACKLOG)
     async with server:
         await server.serve_forever()
@@ -219,7 +231,7 @@ if __name__ == "__main__":
     parser.add_argument("--gap-s", type=float, default=usual.gap_s, help="between two words")
     parser.add_argument("--answer-s", type=float, default=usual.answer_s, help="to the end of an answer")
     given = parser.parse_args()
-    hide = _hider(os.environ)  # noqa: TID251 - to know which words are secret
+    hide, keys = _hider(os.environ), _own_keys(os.environ)  # noqa: TID251 - what is secret, and what it may use
     _log_to_stderr(hide)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main(given.socket, Deadlines(given.first_token_s, given.gap_s, given.answer_s), hide))
+        asyncio.run(main(given.socket, Deadlines(given.first_token_s, given.gap_s, given.answer_s), hide, keys))

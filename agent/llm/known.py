@@ -44,6 +44,10 @@ class Known:
         """Whether it has levels of effort."""
         return bool(self.entry(model).get("supports_reasoning"))
 
+    def sends_thoughts(self, model: str) -> bool:
+        """Whether it takes its own calls back, where it thinks, only behind the thoughts before them: Claude to 4.5."""
+        return "claude" in model and not self.entry(model).get("supports_adaptive_thinking")
+
     def marks_cache(self, model: str) -> bool:
         """Whether its provider caches what is marked, and bills that; others cache by themselves or not at all."""
         return bool(self.entry(model).get("cache_creation_input_token_cost"))

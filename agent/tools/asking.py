@@ -19,7 +19,9 @@ Choice = Annotated[str, Field(min_length=1, max_length=MOST_CHARS)]
 
 class AskArguments(Arguments):
     question: str = Field(min_length=1, max_length=1000)
-    choices: tuple[Choice, ...] = Field(min_length=2, max_length=5, description="shown as buttons")
+    choices: tuple[Choice, ...] = Field(
+        min_length=2, max_length=5, description="shown as buttons", examples=[["By region", "By month"]]
+    )
 
 
 class PlanItem(Arguments):
@@ -28,7 +30,12 @@ class PlanItem(Arguments):
 
 
 class PlanArguments(Arguments):
-    items: tuple[PlanItem, ...] = Field(min_length=1, max_length=20, description="the whole plan, each time")
+    items: tuple[PlanItem, ...] = Field(
+        min_length=1,
+        max_length=20,
+        description="the whole plan, each time",
+        examples=[[{"text": "Train a baseline", "state": "doing"}, {"text": "Compare losses"}]],
+    )
 
 
 class MoreArguments(Arguments):

@@ -146,7 +146,9 @@ class InspectArguments(Arguments):
     file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
     target: str | None = Field(None, description="Column to predict, if the person named one.")
     about: str | None = Field(
-        None, description="What the person wants to predict in their own words, if they named no column exactly."
+        None,
+        description="What the person wants to predict in their own words, if they named no column exactly.",
+        examples=["who visits a doctor"],
     )
     task: TaskType | None = Field(None, description="Task type, if it is clear from the request.")
 
@@ -154,7 +156,7 @@ class InspectArguments(Arguments):
 class FetchArguments(Arguments):
     """Fetch data that nobody attached."""
 
-    address: str = Field(description=f"Where the data are: {FORMS}.")
+    address: str = Field(description=f"Where the data are: {FORMS}.", examples=["hf:stanfordnlp/imdb"])
 
 
 class PredictArguments(Arguments):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from agent.cards import duration, shows_all
+from agent.cards import counted, duration, shows_all
 from agent.domain.content import Card, Fact
 from agent.domain.errors import AppError, BadRequest, NotAllowed, TransientError, Unavailable
 from agent.domain.ids import new_ulid
@@ -23,6 +23,7 @@ from agent.tools.tool import USUAL_CAP_CHARS, USUAL_LIMIT_S, Arguments, Caller, 
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+MOST_ON_DEMAND = 8  # tools that a model is offered beside the usual ones
 WHOLE_CHARS = 400_000  # of a result that is kept to be read on
 OUTCOME_UNKNOWN = {"outcome": "unknown"}  # beside the error of a call that may have changed something
 UNKNOWN_OUTCOME = (
@@ -89,17 +90,27 @@ class Dispatcher:
             self.__dict__.pop(made, None)
 
     def schemas(self, said: Sequence[ModelMessage] = (), *, runs: bool = True) -> tuple[ToolSchema, ...]:
-        """What a model is offered: of what is `on_demand`, what was called or named in what was `said`.
+        """What a model is offered: of what is `on_demand`, the newest that were called or found in what was `said`.
 
         Without `runs` only what is of use where no run is known.
         """
         usual = self._schemas if runs else self._usual
         if not self._on_demand or not said:
             return usual
-        called = {call.name for one in said for call in one.calls}
-        texts = [one.text for one in said]
-        named = (one for one in self._on_demand if one.name in called or any(one.name in text for text in texts))
-        return (*usual, *named)
+        wanted = self._wanted(said)
+        return (*usual, *(schema for schema in self._on_demand if schema.name in wanted))
+
+    def _wanted(self, said: Sequence[ModelMessage]) -> Collection[str]:
+        """The names of tools on demand that were called or found, the newest `MOST_ON_DEMAND`."""
+        there = {schema.name for schema in self._on_demand}
+        called = {call.id: call.name for one in said for call in one.calls}
+        wanted: list[str] = []
+        for one in reversed(said):
+            tool = self._tools.get(called.get(one.call_id, ""))
+            found = _found(one.text) if tool is not None and tool.finds else ()
+            names = dict.fromkeys((*(call.name for call in one.calls), *found))
+            wanted += [name for name in names if name in there and name not in wanted]
+        return wanted[:MOST_ON_DEMAND]
 
     @cached_property
     def _schemas(self) -> tuple[ToolSchema, ...]:
@@ -168,7 +179,7 @@ class Dispatcher:
         tool = self._tools.get(call.name)
         if tool is None:
             family = self._families.get(call.name)
-            raise BadRequest(AWAY.format(call.name, family) if family else _unknown(call.name, self._tools))
+            raise BadRequest(AWAY.format(call.name, family) if family else self._unknown(call.name))
         arguments = _parsed(tool, call.arguments)
         role = role_of(caller.person, unattended=caller.unattended)
         if not tool.allows(role):
@@ -184,6 +195,15 @@ class Dispatcher:
         if isinstance(planned, Result):
             return await self._done(tool, caller, arguments, planned)
         return NeedsApproval(tool, _priced(tool, replace(planned, card=_safe_card(planned.card))))
+
+    def _unknown(self, name: str) -> str:
+        """That there is no such tool, and which there are, as far as a model is offered them from the start."""
+        near = difflib.get_close_matches(name.lower(), self._tools, n=1)
+        meant = f" Did you mean `{near[0]}`?" if near else ""
+        finder = next((tool.name for tool in self._tools.values() if tool.finds), "")
+        more = f" `{finder}` finds {counted(len(self._on_demand), 'more tool')}." if finder else ""
+        names = ", ".join(schema.name for schema in self._schemas)
+        return f"There is no tool `{name[:60]}`.{meant} Tools: {names}.{more}"
 
     async def _done(self, tool: Tool, caller: Caller, arguments: Arguments, result: Result) -> Result:
         """The result, without secrets, of a call that nobody was asked about; what it changed is written down."""
@@ -320,10 +340,13 @@ def _takes(tool: Tool) -> str:
     return f"It takes {', '.join(names)}." if names else "It takes none: {}."
 
 
-def _unknown(name: str, tools: Collection[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), tools, n=1)
-    meant = f" Did you mean `{near[0]}`?" if near else ""
-    return f"There is no tool `{name[:60]}`.{meant} Tools: {', '.join(tools)}."
+def _found(result: str) -> Sequence[str]:
+    """The names of tools in the result of one that finds some; none where it has been put away."""
+    try:
+        names = json.loads(result).get("tools")
+    except (ValueError, AttributeError):
+        return ()
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else ()
 
 
 def _json(value: object) -> str:

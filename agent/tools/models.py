@@ -23,7 +23,9 @@ ASK_S = 20.0
 class PreferArguments(Arguments):
     """What is left out stays as it is."""
 
-    model: str | None = Field(None, description="A configured model or a part of its name; `usual` for the first.")
+    model: str | None = Field(
+        None, description="A configured model or a part of its name; `usual` for the first.", examples=["sonnet"]
+    )
     effort: Literal["low", "medium", "high", "usual"] | None = Field(None, description="How hard it thinks.")
 
 

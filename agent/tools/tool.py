@@ -113,7 +113,8 @@ class Tool:
 
     `spends_again` says that it lets a run that is over take what is left of its hours, so that its card shows budgets.
 
-    What is `on_demand` is offered to models once its name was said, as by a tool that finds it.
+    What is `on_demand` is offered to models once it was called, or found by a tool that `finds`: one whose results name
+    such tools as `tools`.
 
     `parameters` is the JSON schema of a tool of somebody else's server, which knows no token: its `execute` is begun
     once, and where it is cut off its outcome is unknown.
@@ -141,6 +142,7 @@ class Tool:
     on_demand: bool = False
     spends_again: bool = False
     cut: bool | None = None
+    finds: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a declaration that could not be carried out."""

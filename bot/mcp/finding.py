@@ -7,13 +7,13 @@ from pydantic import Field
 
 from agent.cards import counted
 from agent.domain.policy import ROLES, Effect
+from agent.tools.dispatch import MOST_ON_DEMAND
 from agent.tools.tool import Arguments, Caller, Result, Tool
 
 NAME = "find_tools"
-MOST, MOST_NAMES = 8, 60
 LEAST_CHARS, SAME_CHARS = 3, 5  # of a word that counts, and of its beginning by which words are the same
 THERE = "They are there from your next step on."
-NONE = "None of them says that. Their names: {}."
+NONE = "None of {} says that. Look for other words, such as what it works on; two or three are enough."
 
 
 class FindArguments(Arguments):
@@ -25,10 +25,10 @@ def finder(tools: Sequence[Tool], servers: Sequence[str]) -> Tool:
 
     async def find(_caller: Caller, asked: FindArguments) -> Result:
         wanted = _words(asked.words)
-        found = sorted(tools, key=lambda tool: -_fits(tool, wanted))[:MOST]
+        found = sorted(tools, key=lambda tool: -_fits(tool, wanted))[:MOST_ON_DEMAND]
         fitting = [tool for tool in found if _fits(tool, wanted)]
         if not fitting:
-            return Result(NONE.format(", ".join(tool.name for tool in tools[:MOST_NAMES])))
+            return Result(NONE.format(counted(len(tools), "tool")))
         lines = [f"- {tool.name}{'' if tool.run else ' (people are asked)'}: {tool.description}" for tool in fitting]
         return Result("\n".join((*lines, THERE)), {"tools": [tool.name for tool in fitting]})
 
@@ -39,6 +39,7 @@ def finder(tools: Sequence[Tool], servers: Sequence[str]) -> Tool:
         Effect.READ,
         run=find,
         roles=ROLES[Effect.SPEND],
+        finds=True,
     )
 
 

@@ -29,7 +29,7 @@ async def test_each_model_is_asked_and_what_it_answered_is_said(
     said = " ".join(printed.getvalue().split())
     for words in (
         "✓ model openai/good answers in",
-        "✗ model openai/shut The key for openai/shut was refused.",
+        "✗ model openai/shut There is no key for openai/shut. Put TRAINYARD_MODEL_KEYS into `.env`",
         "✗ model openai/gone The provider does not know the model openai/gone. Check its name",
         "✗ model openai/slow It did not answer within 5 s.",
         "✗ model openai/x openai/x cannot be reached.",

@@ -9,11 +9,12 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from agent.domain.inbound import Person, Thread
+from agent.domain.models import keys_of
 from agent.domain.policy import Right
 from bot import cli
 from bot.doctor import Line, _limited, _screen, examine, refused
 from bot.platforms import edit_gaps_s, needs
-from bot.settings import Settings, gateway_environment, wrong
+from bot.settings import Settings, gateway_environment, worker_environment, wrong
 from tests.deploy.test_compose import names_of
 
 Sets = Callable[[str, str], None]
@@ -41,6 +42,8 @@ WRONG = [
     ("TRAINYARD_DATABASE_URL", "foo", "postgresql+psycopg://"),
     ("TRAINYARD_DATABASE_URL", f"postgresql+psycopg://me:{SECRET}@host:54x/db", "postgresql+psycopg://"),
     ("TRAINYARD_DATABASE_URL", f"mysql://me:{SECRET}@host/db", "SQLite"),
+    ("TRAINYARD_MODEL_KEYS", SECRET, "http://host:port/v1=key"),
+    ("TRAINYARD_MODEL_KEYS", f"http://host/v1=k, host/v1={SECRET}", "http://host:port/v1=key"),
     ("TRAINYARD_LOG_LEVEL", "loud", "DEBUG, INFO"),
     ("TRAINYARD_APPROVAL_HOURS", "inf", "finite"),
     ("TRAINYARD_APPROVAL_HOURS", "1e300", "87600"),
@@ -110,9 +113,24 @@ def test_an_empty_variable_counts_as_none(sets: Sets) -> None:
 def test_the_process_of_the_language_models_gets_their_keys_and_no_setting_of_the_bot(sets: Sets) -> None:
     for name in ("OPENAI_API_KEY", "SLACK_BOT_TOKEN", "discord_token", "TRAINYARD_DATABASE_URL"):
         sets(name, SECRET)
+    sets("trainyard_model_keys", f"http://host/v1={SECRET}")
     given = gateway_environment()
-    assert [name for name, value in given.items() if value == SECRET] == ["OPENAI_API_KEY"]
+    assert [name for name, value in given.items() if SECRET in value and name.isupper()] == [
+        "OPENAI_API_KEY",
+        "TRAINYARD_MODEL_KEYS",
+    ]
     assert "PATH" in given
+
+
+def test_the_keys_of_model_servers_are_shown_to_nobody_and_given_to_no_worker(sets: Sets, tmp_path: Path) -> None:
+    sets("TRAINYARD_MODEL_KEYS", f"http://host:1/v1/=one, https://me@host/v1={SECRET}==")
+    settings = Settings()
+    assert keys_of(settings.model_keys.get_secret_value()) == {
+        "http://host:1/v1": "one",
+        "https://me@host/v1": f"{SECRET}==",
+    }
+    assert SECRET not in repr(settings)
+    assert "TRAINYARD_MODEL_KEYS" not in worker_environment(tmp_path, "redis://host", "folder")
 
 
 def test_each_platform_says_what_it_needs_and_how_often_it_is_edited(sets: Sets) -> None:

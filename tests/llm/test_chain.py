@@ -1,6 +1,7 @@
 """Fail-over down the chain, in the real turn loop with the real gateway."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,11 +12,12 @@ import pytest
 from agent.domain.errors import TooLong, Unavailable
 from agent.llm.chain import BY_RULES, GatewayModel, GatewayModels, ModelChain
 from agent.llm.offline import OfflinePlanner
+from agent.llm.rules import Rules
 from agent.ports import ModelMessage, ModelReply, Role
 from tests.agent.conftest import Harness
 from tests.fakes import ScriptedModel, said
-from tests.llm.conftest import ASKED, CANARY, HANG_S, STATUS, GatewayProcess, answer
-from tests.platforms.model_server import Call, Cut, Fail, Hang, ModelServer, Reply
+from tests.llm.conftest import ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
+from tests.platforms.model_server import Act, Call, Cut, Fail, Garbled, Hang, ModelServer, Reply, Request
 
 
 @pytest.fixture
@@ -35,10 +37,10 @@ async def test_a_refused_key_and_then_an_answer_that_says_whose_it_is(
     pieces, reply = await answer(chain(gateway, server))
     assert "".join(pieces) == reply.text == "I am the second."
     assert reply.model == "openai/second"
-    assert reply.note.startswith("The key for openai/first was refused.")
+    assert reply.note.startswith("There is no key for openai/first. Put TRAINYARD_MODEL_KEYS")
     assert reply.note.endswith("So openai/second answers:")
     _, again = await answer(chain(gateway, server))
-    assert again.shown.startswith("_The key for openai/first was refused.")  # it cools down: nobody asks it
+    assert again.shown.startswith("_There is no key for openai/first.")  # it cools down: nobody asks it
     assert [request.body["model"] for request in server.requests] == ["first", "second", "second"]
 
 
@@ -111,8 +113,44 @@ async def test_patience_ends(gateway: GatewayProcess, server: ModelServer) -> No
     assert "It asks to wait 50 s." in reply.note
     server.script(Fail(401))
     _, reply = await answer(chain(gateway, server, "third", patience_s=20))
-    assert "was refused" in reply.note
+    assert "There is no key" in reply.note
     assert len(server.requests) == 2  # nobody waits in vain
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [Fail(500), Fail(429), Cut(after=3), Cut(after=0), Cut(after=3, clean=True), Garbled(1), Hang(), Hang(1)],
+    ids=str,
+)
+async def test_who_fails_for_now_is_left_alone_for_a_while(
+    gateway: GatewayProcess, server: ModelServer, bad: Act
+) -> None:
+    first = f"first-{bad}".replace(" ", "")
+    server.script(bad, Reply("I am back."), model=first)
+    server.script(Reply("yes"), Reply("yes again"), model="second")
+    for _ in range(2):
+        await answer(chain(gateway, server, first, "second"))
+    assert [request.body["model"] for request in server.requests] == [first, "second", "second"]
+
+
+async def test_who_hangs_is_waited_for_once(gateway: GatewayProcess, server: ModelServer, harness: Harness) -> None:
+    """Not again while patience lasts, and not at the next step; the limit of an answer counts from its first word."""
+    server.script(Reply("I am loaded."), model="other")
+    await answer(chain(gateway, server, "other"))
+    server.reset()
+    server.script(*[Hang()] * 3, model="one")
+    server.script(*[Hang()] * 3, model="two")
+    harness.options = replace(harness.options, answer_s=SILENCE_S)
+    harness.model = ModelChain(gateway.chain(server, "one", "two", patience_s=5, silence_s=SILENCE_S * 1.5), Rules())
+    async with harness.open() as brain:
+        await brain.router.accept(said("list hosts and which runs are there"))
+        await harness.until(lambda: any(BY_RULES in text for text in harness.adapter.texts()), 30)
+        await brain.router.idle()
+        await brain.delivery.idle()
+    told = "openai/one did not answer in time. openai/two did not answer in time."
+    assert harness.adapter.texts()[0] == f"_{told} {BY_RULES}_"
+    assert harness.adapter.texts()[1].startswith("This thread has no run yet")  # their next step, at once
+    assert [request.body["model"] for request in server.requests] == ["one", "two"]
 
 
 async def test_nothing_is_asked_for_once_more(gateway: GatewayProcess, server: ModelServer) -> None:
@@ -280,7 +318,7 @@ async def test_all_fail_and_the_planner_says_why(
         await brain.router.accept(said("what is the weather"))
         await harness.until(lambda: bool(harness.adapter.texts()), 30)
     (text,) = harness.adapter.texts()
-    assert text.startswith("_openai/first failed at its provider. The key for openai/second was refused. Put a valid")
+    assert text.startswith("_openai/first failed at its provider. There is no key for openai/second. Put TRAINYARD")
     assert BY_RULES in text
     assert "did not understand" in text
     assert CANARY not in text
@@ -327,6 +365,38 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
     assert "There is no tool `run_statuses`. Did you mean `run_status`?" in answers["c3"]
     assert "It takes `run`" in answers["c4"]
     assert server.requests[1].body["model"] == "first"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("multi_tool_use.parallel", "{}"),
+        ("", "{}"),
+        ("look at it", "{}"),
+        ("x" * 200, "{}"),
+        ("list_hosts", '{"what":' + "[" * 5000 + "]" * 5000 + "}"),
+        ("set_budget", "[]"),
+        ("set_budget", '{"what":' + "[" * 5000 + "]" * 5000 + "}"),
+    ],
+)
+async def test_a_call_that_nobody_can_make_ends_no_thread(
+    gateway: GatewayProcess, server: ModelServer, harness: Harness, name: str, arguments: str
+) -> None:
+    """The server refuses what OpenAI refuses."""
+
+    def strict(request: Request) -> Act:
+        names = [call["function"]["name"] for said in request.messages for call in said.get("tool_calls", ())]
+        whole = all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", one) for one in names)
+        return Reply(f"Answer {len(request.messages)}.") if whole else Fail(400, "string does not match pattern")
+
+    server.script(Reply(calls=[Call(name, arguments, pieces=1)]), strict, strict)
+    harness.model = chain(gateway, server, "only")
+    async with harness.open() as brain:
+        for text in ("which machines have you got", "thanks for that"):
+            await brain.router.accept(said(text))
+            await brain.router.idle()
+        await brain.delivery.idle()
+    assert [text.startswith("Answer") for text in harness.adapter.texts()] == [True, True]
 
 
 async def test_a_call_that_is_written_into_an_answer_is_not_shown(

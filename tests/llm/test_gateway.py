@@ -13,6 +13,7 @@ from agent.domain.errors import AppError, ModelError, Unavailable
 from agent.domain.models import split_name
 from agent.llm.asking import LOGGED_CHARS
 from agent.llm.chain import GatewayModel
+from agent.llm.failures import failure_of
 from agent.ports import ModelMessage, Role, ToolCall
 from tests.llm.conftest import ANSWER_S, ASKED, CANARY, HANG_S, SILENCE_S, STATUS, GatewayProcess, answer
 from tests.platforms.model_server import Act, Call, Cut, Drip, Fail, Garbled, Hang, ModelServer, Page, Reply, words
@@ -38,7 +39,7 @@ async def test_text_comes_piece_by_piece(gateway: GatewayProcess, server: ModelS
                 rest.set()  # the provider says the third word only after the second one was read here
     assert pieces[:3] == ["one ", "two ", "three"]
     assert pieces[3].text == "one two three"
-    assert server.requests[0].key == CANARY
+    assert server.requests[0].key == "none"
     assert server.requests[0].messages == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "hello"},
@@ -88,7 +89,7 @@ async def test_tokens_and_cost(gateway: GatewayProcess, server: ModelServer) -> 
 
 
 REFUSED: list[tuple[Act, str]] = [
-    (Fail(401, f"Incorrect API key provided: {CANARY}"), "The key for openai/test-model was refused. Put a valid one"),
+    (Fail(401, f"Incorrect API key provided: {CANARY}"), "There is no key for openai/test-model. Put TRAINYARD"),
     (Fail(402), "no credit"),
     (Fail(403), "may not use this model"),
     (Fail(404, "no such model"), "does not know the model openai/test-model"),
@@ -139,6 +140,8 @@ LATER: list[tuple[Act, str]] = [
     (Fail(503, "Loading model"), "openai/test-model is still being loaded"),
     (Page(), "openai/test-model sent no streamed answer. Check that its address"),
     (Fail(429), "too often or have used up the quota"),
+    (Fail(429, "Too many tokens, please wait before trying again."), "too often or have used up the quota"),
+    (Fail(503, "Too many tokens in flight"), "openai/test-model is overloaded"),
     (Hang(), "did not answer in time"),
     (Hang(after=2), "did not answer in time"),
     (Cut(after=0), "broke off"),
@@ -276,11 +279,16 @@ async def test_a_rate_limit_says_how_long_in_words_and_in_headers_of_its_own(
     assert ("It asks to wait" in error.text) == (wait_s is not None)
 
 
-async def test_nobody_listens_and_unknown_names(gateway: GatewayProcess, server: ModelServer) -> None:
-    closed = GatewayModel(["openai/test-model@http://127.0.0.1:9/v1"], gateway.socket)
-    error = await failure(closed)
+@pytest.mark.parametrize(
+    "name", ["openai/x@{}/v1", "ollama_chat/x@{}", "ollama/x@{}", "anthropic/x@{}", "mistral/x@{}"]
+)
+async def test_nobody_listens(gateway: GatewayProcess, name: str) -> None:
+    error = await failure(GatewayModel([name.format("http://127.0.0.1:9")], gateway.socket))
     assert isinstance(error, Unavailable)
-    assert "cannot be reached" in error.text
+    assert error.text == f"{name.partition('@')[0]} cannot be reached."
+
+
+async def test_unknown_names(gateway: GatewayProcess) -> None:
     error = await failure(GatewayModel(["nonsense/model"], gateway.socket))
     assert isinstance(error, ModelError)
     assert "nonsense/model" in error.text
@@ -292,6 +300,31 @@ async def test_a_missing_key_is_named(gateway: GatewayProcess) -> None:
     assert error.text == (
         "There is no key for anthropic/claude-sonnet-4-5. Put ANTHROPIC_API_KEY into `.env` and restart the bot."
     )
+    error = await failure(GatewayModel(["bedrock/us.amazon.nova-pro-v1:0"], gateway.socket))
+    assert "There is no key for bedrock/us.amazon.nova-pro-v1:0. Put AWS_ACCESS_KEY_ID and" in error.text
+
+
+def test_a_missing_key_of_google_is_named() -> None:
+    class InternalServerError(Exception):
+        """As LiteLLM raises it."""
+
+        status_code = 500
+
+    failure = failure_of(InternalServerError("Your default credentials were not found."), "vertex_ai/gemini-2.5-pro")
+    assert not failure.later
+    assert failure.text.startswith("There is no key for vertex_ai/gemini-2.5-pro. Put GOOGLE_APPLICATION_CREDENTIALS,")
+
+
+@pytest.mark.parametrize("provider", ["openai", "custom_openai", "litellm_proxy", "hosted_vllm", "mistral"])
+async def test_no_key_of_a_provider_goes_to_a_server_of_ones_own(
+    gateway: GatewayProcess, server: ModelServer, provider: str
+) -> None:
+    server.script(Reply("yes"), Fail(401))
+    model = gateway.of([f"{provider}/m@{server.url}"])
+    await answer(model)
+    error = await failure(model)
+    assert [request.key for request in server.requests] == ["none", "none"]
+    assert error.text == f"There is no key for {provider}/m. Put TRAINYARD_MODEL_KEYS into `.env` and restart the bot."
 
 
 async def test_thoughts_are_signs_of_life(gateway: GatewayProcess, server: ModelServer) -> None:

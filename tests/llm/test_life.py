@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from agent.domain.errors import ModelError, Unavailable
-from agent.llm.chain import GatewayModel
+from agent.domain.models import Preference
+from agent.llm.chain import GatewayModel, GatewayModels
+from agent.llm.offline import OfflinePlanner
 from agent.ports import ModelMessage, Role
 from bot.processes import Children
 from tests.llm.conftest import ASKED, CANARY, HANG_S, GatewayProcess, answer
-from tests.platforms.model_server import Hang, ModelServer, Reply
+from tests.platforms.model_server import Fail, Hang, ModelServer, Reply
 
 RECORD = """
 import socket
@@ -74,12 +76,35 @@ async def test_a_start_without_network_kill_9_in_the_middle_and_a_new_start(fold
         _, reply = await waiting
         assert reply.text == "back again"
         assert _child_with(gateway.socket) != first
+        llama = GatewayModels(
+            ("groq/llama-3.1-8b-instant",), gateway.socket, OfflinePlanner(), patience_s=0, silence_s=5
+        )
+        assert await llama.tokens(Preference(), ASKED) > 0
+        assert "getaddrinfo (443" not in children.log_tail("gateway", 10**6)
         assert children.ended() == {"gateway": -signal.SIGKILL}
     finally:
         await children.stop()
     with pytest.raises(Unavailable, match="is not running"):
         await answer(gateway.model(server))
     assert CANARY not in children.log_tail("gateway", 10**6)
+
+
+async def test_a_server_of_ones_own_gets_its_own_key(folder: Path, server: ModelServer) -> None:
+    key = "its-own-key-5d1f0a"
+    gateway = GatewayProcess(folder)
+    gateway.start(TRAINYARD_MODEL_KEYS=f"http://elsewhere/v1=no {server.url}/={key}")
+    server.script(Reply("yes"), Fail(400, f"bad parameter near {key}"), Fail(401))
+    try:
+        await until(lambda: "INFO agent.llm.gateway ready" in gateway.log, limit_s=3 * HANG_S)
+        await answer(gateway.model(server))
+        for words in ("did not accept", "The key for openai/test-model was refused"):
+            with pytest.raises(ModelError, match=words):
+                await answer(gateway.model(server))
+    finally:
+        gateway.kill()
+    assert [request.key for request in server.requests] == [key] * 3
+    assert "bad parameter near [secret" in gateway.log
+    assert key not in gateway.log
 
 
 async def test_what_keeps_ending_is_started_less_and_less_often(folder: Path) -> None:

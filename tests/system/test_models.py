@@ -38,7 +38,8 @@ async def bot(
     secret.write_text(canaries.GRANTED)
     secret.chmod(0o600)
     folder, models = tmp_path_factory.mktemp("bot"), f"openai/test-model@{provider.url}"
-    async with yard.bot(slack, folder / "bot.db", TRAINYARD_MODELS=models, OPENAI_API_KEY=CANARY) as bot:
+    keys = f"{provider.url}={CANARY}"
+    async with yard.bot(slack, folder / "bot.db", TRAINYARD_MODELS=models, TRAINYARD_MODEL_KEYS=keys) as bot:
         yield bot
     places = [path for root in (folder, yard.home / "logs") for path in root.rglob("*") if path.is_file()]
     assert {"bot.log", "bot.db", "gateway.log"} <= {path.name for path in places}

@@ -27,7 +27,9 @@ MEASURED = frozenset({Answer.LABEL, Answer.NUMBER})  # what a finished model is 
 class ApplyArguments(Arguments):
     """Which model, and which data."""
 
-    run: str | None = Field(None, description="Run id; the newest succeeded run of this thread if unsaid.")
+    run: str | None = Field(
+        None, description="Run id; the newest succeeded run of this thread if unsaid.", examples=["r-abc123"]
+    )
     file: str | None = Field(None, description="Name of a file attached in this thread; the newest if unsaid.")
     max_hours: float = Field(1.0, gt=0.0, le=720.0)
     gpus: int | None = Field(None, ge=0, le=1, description="1 on a GPU, 0 without one, if the person said so.")

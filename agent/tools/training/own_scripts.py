@@ -36,19 +36,27 @@ class OwnScriptArguments(NewRunArguments):
 
     file: str | None = Field(None, description="Name of the attached .py or .zip; the newest of this thread if unsaid.")
     entry: str | None = Field(None, description="The program within a zip, such as train.py.")
-    data: tuple[str, ...] = Field((), description="Names of attached files that it reads, as data/NAME.")
-    arguments: str = Field("", max_length=4000, description="Its command line, such as --lr 0.1 --epochs 3.")
-    settings: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Settings in words, such as learning_rate, for which it has options."
+    data: tuple[str, ...] = Field(
+        (), description="Names of attached files that it reads, as data/NAME.", examples=[["rows.csv"]]
     )
-    environment: dict[str, str] = Field(default_factory=dict, description="Environment variables for it; no secrets.")
+    arguments: str = Field("", max_length=4000, description="Its command line.", examples=["--lr 0.1 --epochs 3"])
+    settings: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Settings in words for which it has options.",
+        examples=[{"learning_rate": 0.1}],
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables for it; no secrets.", examples=[{"SEED": "1"}]
+    )
     requirements: str | None = Field(None, description="Name of an attached requirements.txt, if there is one.")
     max_hours: float = Field(1.0, gt=0.0, le=720.0)
     gpus: int = Field(0, ge=0, le=64, description="GPUs, if the person said how many.")
     network: Network | None = Field(
         None, description="What it may reach: none (usual), hub (model hubs only), open (everything)."
     )
-    secrets: tuple[str, ...] = Field((), description="Names of the host's secrets that it needs.")
+    secrets: tuple[str, ...] = Field(
+        (), description="Names of the host's secrets that it needs.", examples=[["HF_TOKEN"]]
+    )
     priority: Literal["high", "normal", "low"] = "normal"
     auto_resume: bool = Field(True, description="Whether it is tried again after a lost host, a hang or a GPU fault.")
     host: str | None = Field(None, description="A host that the person named.")

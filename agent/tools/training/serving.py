@@ -44,7 +44,9 @@ class Whispers(Protocol):
 class ServeArguments(Arguments):
     """Keep the model of a finished run up; people approve it first. Leave out what nobody said."""
 
-    run: str | None = Field(None, description="Run id; the newest succeeded run of this thread if unsaid.")
+    run: str | None = Field(
+        None, description="Run id; the newest succeeded run of this thread if unsaid.", examples=["r-abc123"]
+    )
     max_hours: float = Field(HOURS, gt=0.0, le=720.0)
     gpus: int = Field(0, ge=0, le=64, description="GPUs, if the person said how many.")
     host: str | None = Field(None, description="A host that the person named.")
@@ -54,7 +56,11 @@ class ServeArguments(Arguments):
 class ServedArguments(Arguments):
     """A model that is kept up."""
 
-    run: str | None = Field(None, description="The run that serves, or whose model is served; the only one if unsaid.")
+    run: str | None = Field(
+        None,
+        description="The run that serves, or whose model is served; the only one if unsaid.",
+        examples=["r-abc123"],
+    )
 
 
 class ServingModels:

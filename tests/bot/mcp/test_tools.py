@@ -86,12 +86,34 @@ async def test_tools_beyond_that_are_found_by_what_they_do_and_then_offered() ->
     assert found.data == {"tools": ["far_createPullRequest"]}
     assert found.text.startswith("- far_createPullRequest (people are asked): Open a pull request.\n")
     nothing = await call(asks, "find_tools", '{"words": "bake bread"}')
-    assert nothing.text.endswith("Their names: far_list_issues, far_createPullRequest, far_get_weather.")
+    assert nothing.text.startswith("None of 3 tools says that.")
+    look = ModelMessage(Role.ASSISTANT, "", (ToolCall("c", "find_tools", "{}"),))
     heard = ModelMessage(Role.TOOL, asks.answer("find_tools", found), call_id="c")
-    assert [schema.name for schema in asks.schemas([heard])] == ["find_tools", "far_createPullRequest"]
+    assert [schema.name for schema in asks.schemas([look, heard])] == ["find_tools", "far_createPullRequest"]
+    names = ModelMessage(Role.USER, "far_list_issues, far_createPullRequest, far_get_weather")
+    assert [schema.name for schema in asks.schemas([heard, names])] == ["find_tools"], "it was only named"
+    with pytest.raises(BadRequest, match=r"Did you mean `far_get_weather`\? Tools: find_tools. `find_tools` finds 3"):
+        await call(asks, "far_get_weathers", "{}")
     made_call = ModelMessage(Role.ASSISTANT, "", (ToolCall("c", "far_get_weather", "{}"),))
     assert [schema.name for schema in asks.schemas([made_call])] == ["find_tools", "far_get_weather"]
     assert asks.quotes("find_tools"), "a description is the server's word"
+
+
+async def test_the_newest_of_many_are_offered() -> None:
+    many = made(*(listed(f"t{n}", text="Does a thing.") for n in range(30)))
+    on_demand = fitting(many, 0).tools
+    asks = dispatcher(*on_demand, finder(on_demand, ["far"]))
+    found = await call(asks, "find_tools", '{"words": "a thing"}')
+    said = [
+        ModelMessage(Role.ASSISTANT, "", (ToolCall("c1", "far_t20", "{}"), ToolCall("c2", "far_t29", "{}"))),
+        ModelMessage(Role.ASSISTANT, "", (ToolCall("c3", "find_tools", "{}"),)),
+        ModelMessage(Role.TOOL, asks.answer("find_tools", found), call_id="c3"),
+        ModelMessage(Role.ASSISTANT, "", (ToolCall("c4", "far_t25", "{}"),)),
+    ]
+    names = [schema.name for schema in asks.schemas(said)]
+    assert names == ["find_tools", *(f"far_t{n}" for n in range(7)), "far_t25"]
+    put_away = [*said[:2], ModelMessage(Role.TOOL, "[result of find_tools, 900 characters]", call_id="c3")]
+    assert [schema.name for schema in asks.schemas(put_away)] == ["find_tools", "far_t20", "far_t29"]
 
 
 @pytest.mark.parametrize(
