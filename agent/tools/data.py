@@ -204,7 +204,6 @@ class Data:
                 Effect.WRITE,
                 run=self.fetch,
                 limit_s=FETCH_LIMIT_S,
-                quotes=True,
                 own=_gave_address,
             ),
             Tool(

@@ -135,7 +135,7 @@ class Dispatcher:
 
     def quotes(self, name: str) -> bool:
         """Whether its answers hold what others wrote: rows, logs, names, pages. Those of a tool that is gone may."""
-        return self._tools[name].quotes_others if name in self._tools else bool(name)
+        return self._tools[name].quotes if name in self._tools else bool(name)
 
     def knows(self, name: str) -> bool:
         """Whether there is such a tool now."""

@@ -63,6 +63,7 @@ class LanguageModels:
                 Effect.WRITE,
                 run=self.prefer,
                 limit_s=ASK_S,
+                quotes=False,
             ),
         )
 

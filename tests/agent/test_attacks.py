@@ -38,6 +38,8 @@ READS: Mapping[str, Call] = {  # what a model calls to read the words, by where 
     "page": ("fetch_data", {"address": README}),
     "picture": ("run_results", {"run": "RUN", "reported": True}),
     "metric": ("run_metrics", {"run": "RUN"}),
+    "card": ("set_card", {"run": "RUN"}),
+    "card error": ("set_card", {"run": "RUN", "metrics": ["foo"]}),
     "script": ("run_script", {"run": "RUN"}),
 }
 
@@ -132,7 +134,7 @@ class Scene:
         match attack["via"]:
             case "log":
                 await self.stage.says(run, lines(text))
-            case "metric":
+            case "metric" | "card" | "card error":
                 await self.stage.says(run, rows(1, **{text: 1.0}))
             case "picture":
                 await self.stage.says(run, Pictured(name=text, form="scatter", step=1, sha256="a" * 64))
