@@ -17,12 +17,13 @@ from agent.conversation.facts import FactsInWords
 from agent.conversation.going_on import REPLY_KEY, go_on_card
 from agent.conversation.guards import TurnLimits, circles, reached
 from agent.conversation.prompt import SYSTEM
+from agent.conversation.taint import led_by_model
 from agent.conversation.tool_calls import ToolCalls, with_own_ids
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
-from agent.ports import OFFLINE, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
+from agent.ports import Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
 from agent.runs.budgets import BudgetService
 from agent.stores import Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher
@@ -91,7 +92,7 @@ class TurnLoop:
             if why := limit or await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
                 await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, history[-1].id)), control)
                 return
-            if _led_by_model(so_far) and control.by is None:
+            if led_by_model(so_far) and control.by is None:
                 history += await control.hear(turn)
             if await self._step(turn, talk, control):
                 return
@@ -221,12 +222,6 @@ class TurnLoop:
             return Content(text=f"{said.rstrip()}\n\n_Stopped by {control.by.shown}.{done}_".lstrip())
         why = f"I ended this answer: it took longer than {duration(self._answer_s)}."
         return Content(text=f"{said.rstrip()}\n\n_{why}_".lstrip(), card=go_on)
-
-
-def _led_by_model(turn: Sequence[ModelMessage]) -> bool:
-    """Whether a language model carries this turn: the planner of rules reads one request and nothing beside it."""
-    replies = (said.model for said in reversed(turn) if said.role is Role.ASSISTANT)
-    return next(replies, "") not in {"", OFFLINE}
 
 
 def _names_run(messages: Sequence[ModelMessage]) -> bool:
