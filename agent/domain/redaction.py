@@ -123,9 +123,12 @@ class Redactor:
         return data
 
     def text(self, text: str) -> str:
-        """Each line of a text."""
+        """Each line of a text, which is no part of what was read before."""
+        self._key_lines_left = 0
         lines = text.encode(errors="replace").split(b"\n")
-        return b"\n".join(self.line(line) for line in lines).decode(errors="replace")
+        clean = b"\n".join(map(self.line, lines)).decode(errors="replace")
+        self._key_lines_left = 0
+        return clean
 
     def skip(self, data: bytes) -> None:
         """Lines that nobody will see: all that counts is whether a private key goes on after them."""
