@@ -17,6 +17,7 @@ from agent.conversation.facts import FactsInWords
 from agent.conversation.going_on import REPLY_KEY, go_on_card
 from agent.conversation.guards import TurnLimits, circles, reached
 from agent.conversation.prompt import SYSTEM
+from agent.conversation.redacted import Growing, said_safely
 from agent.conversation.taint import led_by_model
 from agent.conversation.tool_calls import ToolCalls, with_own_ids
 from agent.conversation.turn_control import TurnControl
@@ -193,26 +194,26 @@ class TurnLoop:
     async def _read(
         self, model: Model, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl
     ) -> ModelReply:
-        """The model's whole reply.
+        """The model's whole reply, without secrets.
 
         Raises:
             _CutOffError: somebody ended it, or it took too long.
         """
-        said, reply, until_s = "", None, _now_s() + self._answer_s
+        growing, said, reply, until_s = Growing(), "", None, _now_s() + self._answer_s
         tools = self._dispatcher.schemas(messages[1:], runs=_names_run(messages[1:]))
         pieces = aiter(model.stream(messages, tools))
         try:
             while (piece := await control.wait(anext(pieces, None), until_s=until_s)) is not None:
                 if isinstance(piece, ModelReply):
-                    reply = piece
+                    reply = said_safely(piece)
                 elif isinstance(piece, ModelNotice):
-                    said = ""
+                    growing, said = Growing(), ""
                     await live.append(f"\n\n_{piece.text}_\n\n")
-                elif piece:
-                    said += piece
-                    await live.append(piece)
+                elif words := growing.more(piece):
+                    said += words
+                    await live.append(words)
         except TimeoutError:
-            raise _CutOffError(said) from None
+            raise _CutOffError(said + growing.end()) from None
         return reply or ModelReply("The language model ended without an answer. Ask again.", (), "none")
 
     def _cut_off(self, go_on: Card, said: str, control: TurnControl) -> Content:
