@@ -29,6 +29,7 @@ from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
 from agent.domain.errors import AppError, OverBudget, Unavailable
 from agent.domain.inbound import Thread
+from agent.domain.redaction import without_secrets
 from agent.ports import OFFLINE, ModelMessage, ModelOf, ModelReply, Models, Role
 from agent.runs.budgets import BudgetService
 from agent.stores import Compaction, Conversations, Turn
@@ -154,7 +155,7 @@ class Compactor:
             async for piece in self._model_of(talk.preference, paid.append).stream(asked, ()):
                 if isinstance(piece, ModelReply):
                     paid.append(piece)
-                    text = "" if piece.model == OFFLINE else piece.text.strip()
+                    text = "" if piece.model == OFFLINE else without_secrets(piece.text)[0].strip()
         except AppError:
             text = ""
         finally:

@@ -29,7 +29,8 @@ class Conversation:
     """What a turn has before it; `history` grows while it is carried out.
 
     A message that takes more than `longest_share` of the window is read as its beginning and its end. `now` is what was
-    so in the thread when the newest result was stored, for the step that follows at once.
+    so in the thread when the newest result was stored, for the step that follows at once. `told_of_others` says whether
+    the facts of a step quoted others' words; None before any were read.
     """
 
     history: list[ModelMessage]
@@ -38,6 +39,7 @@ class Conversation:
     preference: Preference = field(default_factory=Preference)
     longest_share: float = LONGEST_SHARE
     now: ThreadNow | None = None
+    told_of_others: bool | None = None
 
     @classmethod
     def of(cls, context: Context) -> "Conversation":

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from agent.conversation.context import Conversation
+from agent.conversation.taint import quotes_others, told_runs
 from agent.domain.approvals import ApprovalState
 from agent.domain.inbound import one_line
-from agent.domain.policy import may_read
 from agent.domain.runs import Run
 from agent.ports import Clock, RunNow
 from agent.stores import Refused, ThreadFacts, Turn
@@ -33,11 +33,11 @@ class FactsInWords:
     async def read(self, turn: Turn, talk: Conversation) -> Facts:
         """The facts; what people chose as a name or gave as a reason stands in quotes."""
         now, files = talk.now or await self._store.now(turn.session_id, turn.thread), talk.files
-        talk.now = None
+        talk.now, talk.told_of_others = None, bool(talk.told_of_others) or quotes_others(now, turn)
         lines = [f"It is {self._clock.now():%A, %Y-%m-%d %H:%M} UTC."]
         if files:
             lines.append(f"Files in this thread, newest first: {_quoted(file.name for file in files[:MOST_FILES])}.")
-        runs = [run for run, home in now.runs if may_read(turn.person, here=turn.thread, home=home, workspace=False)]
+        runs = told_runs(now, turn)
         lines += map(_run_words, runs)
         lines += [f"Approval {approval.id} of {approval.tool} waits for people." for approval in now.approvals]
         lines += [f"This question waits: {_quoted([of.text])}." for of in now.questions]

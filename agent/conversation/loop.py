@@ -17,12 +17,14 @@ from agent.conversation.facts import FactsInWords
 from agent.conversation.going_on import REPLY_KEY, go_on_card
 from agent.conversation.guards import TurnLimits, circles, reached
 from agent.conversation.prompt import SYSTEM
+from agent.conversation.redacted import Growing, said_safely
+from agent.conversation.taint import led_by_model
 from agent.conversation.tool_calls import ToolCalls, with_own_ids
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import LiveReply, OutboxDelivery
 from agent.domain.content import Card, Content
 from agent.domain.errors import TooLong
-from agent.ports import OFFLINE, Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
+from agent.ports import Model, ModelMessage, ModelNotice, ModelOf, ModelReply, Role
 from agent.runs.budgets import BudgetService
 from agent.stores import Context, Conversations, Turn
 from agent.tools.dispatch import Dispatcher
@@ -94,7 +96,7 @@ class TurnLoop:
             if why := limit or await self._budgets.refusal(turn.person.key, turn.thread, turn.session_id):
                 await self._end(turn, history, Content(text=why, card=go_on_card(turn.id, history[-1].id)), control)
                 return
-            if _led_by_model(so_far) and control.by is None:
+            if led_by_model(so_far) and control.by is None:
                 history += await control.hear(turn)
             if await self._step(turn, talk, control):
                 return
@@ -197,28 +199,29 @@ class TurnLoop:
     async def _read(
         self, model: Model, messages: Sequence[ModelMessage], live: LiveReply, control: TurnControl
     ) -> ModelReply:
-        """The model's whole reply.
+        """The model's whole reply, without secrets.
 
         Raises:
             _CutOffError: somebody ended it, or it took too long.
         """
-        said, reply = "", None
+        growing, said, reply = Growing(), "", None
         until_s: float | None = None  # until the first words, models and their gateway have limits of their own
         tools = self._dispatcher.schemas(messages[1:], runs=_names_run(messages[1:]))
         pieces = aiter(model.stream(messages, tools))
         try:
             while (piece := await control.wait(anext(pieces, None), until_s=until_s)) is not None:
                 if isinstance(piece, ModelReply):
-                    reply = piece
+                    reply = said_safely(piece)
                 elif isinstance(piece, ModelNotice):
-                    said, until_s = "", None
+                    growing, said, until_s = Growing(), "", None
                     await live.append(f"\n\n_{piece.text}_\n\n")
                 elif piece:
                     until_s = until_s or _now_s() + self._answer_s
-                    said += piece
-                    await live.append(piece)
+                    if words := growing.more(piece):
+                        said += words
+                        await live.append(words)
         except TimeoutError:
-            raise _CutOffError(said) from None
+            raise _CutOffError(said + growing.end()) from None
         return reply or ModelReply("The language model ended without an answer. Ask again.", (), "none")
 
     def _cut_off(self, go_on: Card, said: str, control: TurnControl) -> Content:
@@ -228,12 +231,6 @@ class TurnLoop:
             return Content(text=f"{said.rstrip()}\n\n_Stopped by {control.by.shown}.{done}_".lstrip())
         why = f"I ended this answer: it took longer than {duration(self._answer_s)}."
         return Content(text=f"{said.rstrip()}\n\n_{why}_".lstrip(), card=go_on)
-
-
-def _led_by_model(turn: Sequence[ModelMessage]) -> bool:
-    """Whether a language model carries this turn: the planner of rules reads one request and nothing beside it."""
-    replies = (said.model for said in reversed(turn) if said.role is Role.ASSISTANT)
-    return next(replies, "") not in {"", OFFLINE}
 
 
 def _names_run(messages: Sequence[ModelMessage]) -> bool:

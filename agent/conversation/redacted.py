@@ -1,7 +1,14 @@
-"""Takes secrets out of what people send before it is stored, and has the warning about them."""
+"""Takes secrets out of what people send and models say before it is stored or shown, and has the warning for people."""
+
+import json
+from dataclasses import replace
 
 from agent.domain.inbound import Clicked, Commanded, Inbound, Said
-from agent.domain.redaction import without_secrets
+from agent.domain.redaction import SHORTEST_SECRET, hidden, without_secrets
+from agent.ports import ModelReply, ToolCall
+
+_KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
+_BEFORE_CHARS = 200  # of what was shown, which may say that a secret follows
 
 REMEDY = (
     "A run gets one from its GPU host: put it into the file `secrets/HF_TOKEN` of the host's home (mode 0600), and "
@@ -39,6 +46,61 @@ def redacted(inbound: Inbound) -> Inbound:
         act = act.model_copy(update=update)
     person = inbound.person.model_copy(update={"name": _clean(inbound.person.name)})
     return inbound.model_copy(update={"act": act, "person": person, "secrets": tuple(dict.fromkeys(kinds))})
+
+
+def said_safely(reply: ModelReply) -> ModelReply:
+    """A model's reply without secrets in its words and in the arguments of its calls."""
+    return replace(reply, text=_clean(reply.text), calls=tuple(map(_called_safely, reply.calls)))
+
+
+def _called_safely(call: ToolCall) -> ToolCall:
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):  # the dispatcher says so
+        return replace(call, arguments=_clean(call.arguments))
+    clean = hidden(arguments)
+    return call if clean == arguments else replace(call, arguments=json.dumps(clean, ensure_ascii=False))
+
+
+class Growing:
+    """An answer while it is said: gives its words once they are whole, without secrets.
+
+    A word is shown when something stands behind it. Only new words are looked at, with a few before them, and only
+    where one of them is as long as a secret. A private key is kept back to its end.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self._shown = ""  # the end of it, as it was said
+        self._held = ""
+
+    def more(self, piece: str) -> str:
+        """What can be shown after a piece more was said."""
+        rest = len(piece)
+        while rest and _is_of_word(piece[rest - 1]):
+            rest -= 1
+        self._held += piece
+        if not rest or self._held.rfind(_KEY_BEGINS) > self._held.rfind(_KEY_ENDS):
+            return ""
+        end = len(self._held) - (len(piece) - rest)
+        words, self._held = self._held[:end], self._held[end:]
+        return self._safe(words)
+
+    def end(self) -> str:
+        """The last word of an answer that was cut off, where it is too short to be a part of a secret."""
+        return self._held if len(self._held) < SHORTEST_SECRET else ""
+
+    def _safe(self, words: str) -> str:
+        before, self._shown = self._shown, (self._shown + words)[-_BEFORE_CHARS:]
+        if all(len(word) < SHORTEST_SECRET for word in words.split()):
+            return words
+        known, clean = _clean(before), _clean(before + words)
+        return clean.removeprefix(known) if clean.startswith(known) else _clean(words)
+
+
+def _is_of_word(sign: str) -> bool:
+    """Whether a sign may be in the middle of a secret: Chinese has no spaces, and no secret is Chinese."""
+    return sign.isascii() and not sign.isspace()
 
 
 def _clean(text: str) -> str:

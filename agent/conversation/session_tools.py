@@ -80,7 +80,7 @@ class SessionTools:
         """Their declarations; a model is offered none of them."""
 
         def tool(name: str, does: str, arguments: type[Arguments], **more: Any) -> Tool:
-            return Tool(name, does, arguments, Effect.WRITE, offered=False, **more)
+            return Tool(name, does, arguments, Effect.WRITE, offered=False, quotes=False, **more)
 
         return (
             tool("new_session", "Read nothing any more of what was said so far.", NoArguments, run=self.new),
@@ -96,6 +96,7 @@ class SessionTools:
                 plan=self.plan_forget,
                 execute=self.forget,
                 offered=False,
+                quotes=False,
             ),
         )
 

@@ -1,14 +1,17 @@
-"""Whether words of others may be behind a call of a model: of other people, or in what the model read.
+"""Whether words of others may be behind a call of a model: of other people, or in what the model read or was told.
 
 Pure. Called by tool calls; the dispatcher decides what follows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent.conversation.context import Conversation, since_request
 from agent.domain.inbound import Person
+from agent.domain.policy import may_read
+from agent.domain.runs import Run
 from agent.ports import OFFLINE, ModelMessage, Role
+from agent.stores import ThreadNow, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +31,32 @@ def heard(person: Person, talk: Conversation, *, quotes: Callable[[str], bool]) 
     own = tuple(said.text for said in turn if said.role is Role.USER and _whose(said) == person.key)
     if any(_is_of_another(said, person) for said in turn):
         return Heard(own, others=True)
-    led = next((said.model for said in reversed(turn) if said.role is Role.ASSISTANT), "")
-    return Heard(own, others=led not in {"", OFFLINE} and _reads_others(person, talk, quotes))
+    return Heard(own, others=led_by_model(turn) and _reads_others(person, talk, quotes))
+
+
+def led_by_model(turn: Sequence[ModelMessage]) -> bool:
+    """Whether a language model carries this turn: the planner of rules reads one request and nothing beside it."""
+    replies = (said.model for said in reversed(turn) if said.role is Role.ASSISTANT)
+    return next(replies, "") not in {"", OFFLINE}
+
+
+def told_runs(now: ThreadNow, turn: Turn) -> list[Run]:
+    """The runs among the facts that the person of a turn may hear of in its thread."""
+    return [run for run, home in now.runs if may_read(turn.person, here=turn.thread, home=home, workspace=False)]
+
+
+def quotes_others(now: ThreadNow, turn: Turn) -> bool:
+    """Whether facts quote others: what their runs are for, or a question of their turn.
+
+    The reason of a refusal is a message of who gave it, which `heard` finds in the history.
+    """
+    asked = [*(run.requester for run in told_runs(now, turn)), *(question.person.key for question in now.questions)]
+    return any(key != turn.person.key for key in asked)
 
 
 def _reads_others(person: Person, talk: Conversation, quotes: Callable[[str], bool]) -> bool:
-    """Whether a model reads them: names of files among the thread's facts, a summary, messages, results of tools."""
-    if talk.files or talk.compaction.summary:
+    """Whether a model reads them: in the thread's facts, a summary, messages, results of tools."""
+    if talk.files or talk.told_of_others or talk.compaction.summary:
         return True
     names = {call.id: call.name for said in talk.history for call in said.calls}
     return any(

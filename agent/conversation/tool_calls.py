@@ -14,7 +14,7 @@ from agent.conversation.approvals import ApprovalService
 from agent.conversation.context import Conversation, since_request
 from agent.conversation.guards import note_on
 from agent.conversation.questions import QuestionService
-from agent.conversation.taint import heard
+from agent.conversation.taint import heard, led_by_model, quotes_others
 from agent.conversation.turn_control import TurnControl
 from agent.delivery.outbox import OutboxDelivery
 from agent.domain.content import Content
@@ -60,8 +60,10 @@ class ToolCalls:
 
     async def answer(self, turn: Turn, talk: Conversation, control: TurnControl) -> bool:
         """Carry out calls that have no answer yet, which the history gets; whether one of them waits for people."""
-        waits, storing = False, asyncio.Lock()
-        for together in self._batches(unanswered(talk.history)):
+        waits, storing, calls = False, asyncio.Lock(), unanswered(talk.history)
+        if calls and talk.told_of_others is None and led_by_model(since_request(talk.history)):  # made before a restart
+            talk.told_of_others = quotes_others(await self._facts.now(turn.session_id, turn.thread), turn)
+        for together in self._batches(calls):
             if control.by:
                 break
             work = (self._answer(turn, call, talk, control, storing) for call in together)

@@ -4,8 +4,11 @@ Owns the table of token shapes and the forms in which a known value may turn up.
 keeps nothing but whether a private key is being printed. Called by the supervisor for each line before it is stored, by
 the sessions for each message before it is stored, by the dispatcher for what tools give, and by the logs of the bot and
 of its gateway.
-Does not find what is cut up, encrypted or encoded in a way of the script's own: a script that has a secret and a wish
-to print it can do so. The walls and the short list of granted names stand against that, not this.
+In what people and models write it also finds what is named as a secret, and a known token that is broken over lines or
+in base64.
+Does not find what is cut up, encrypted or encoded in another way, such as the halves of a token in two messages, or a
+granted value in base32 or in base64 twice: a script that has a secret and a wish to print it can do so. The walls and
+the short list of granted names stand against that, not this.
 """
 
 import base64
@@ -13,7 +16,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
 
@@ -65,6 +68,13 @@ SHAPES: tuple[Shape, ...] = (
     _shape("groq", "gsk_", r"(?<![A-Za-z0-9])gsk_[A-Za-z0-9]{40,}"),
     _shape("replicate", "r8_", r"(?<![A-Za-z0-9])r8_[A-Za-z0-9]{30,}"),
     _shape("pypi", "pypi-Ag", r"(?<![A-Za-z0-9])pypi-Ag[\w-]{40,}"),
+    _shape("xai", "xai-", r"(?<![A-Za-z0-9])xai-[A-Za-z0-9]{20,}"),
+    _shape("nvidia", "nvapi-", r"(?<![A-Za-z0-9])nvapi-[\w-]{20,}"),
+    _shape("tavily", "tvly-", r"(?<![A-Za-z0-9])tvly-[\w-]{20,}"),
+    _shape("digitalocean", "dop_v1_ doo_v1_ dor_v1_", r"(?<![A-Za-z0-9])do[opr]_v1_[a-f0-9]{20,}"),
+    _shape("sendgrid", "SG.", r"(?<![A-Za-z0-9])SG\.[\w-]{16,}\.[\w-]{32,}"),
+    _shape("webhook", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/=]{20,}"),
+    _shape("linear", "lin_api_", r"(?<![A-Za-z0-9])lin_api_[A-Za-z0-9]{20,}"),
     _shape("npm", "npm_", r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}"),
     _shape("stripe", "k_live_ k_test_", r"(?<![A-Za-z0-9])[sr]k_(?:live|test)_[A-Za-z0-9]{20,}"),
     # From where its run of characters begins, so that each is read once, however many "eyJ" are in it.
@@ -79,11 +89,14 @@ _BEGINS = b"-----BEGIN "
 _KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = re.compile(rb"\s*(?:[A-Za-z0-9+/=]|\\[nr])*\s*\Z|[A-Z][A-Za-z-]{2,20}: [^\n]{0,120}\s*\Z")
-_NAMED = re.compile(
-    r"(?i)(?<![a-z])((token|password|passwd|secret|credential|api[ _-]?key|access[ _-]?key)s?[\"'`]?"
-    r"(?:\s{0,3}[:=]\s{0,3}|\s{1,3}is\s{1,3}|\s{1,3})[\"'`]?)([\w+/=.~-]{15,512}[\w+/=])"
-)
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_URL_SAFE = str.maketrans("-_", "+/")
+_LAST_WORD, _FIRST_WORD = re.compile(r"(?<![\w.-])[\w.-]+\Z"), re.compile(r"[ \t]*([\w.-]+)")
+_BROKEN_LINES = 4  # below its first, over which a token is looked for
+_CODE = re.compile(r"[$%/~.]|.*[()\[\]<>{}]")  # or a path, or what stands for a value
 _HEX = re.compile(r"[0-9a-fA-F]{32,}")
+_HAS_DIGIT = re.compile(r"\d")
+_HINTS = re.compile("|".join(re.escape(hint.decode()) for shape in SHAPES for hint in shape.hints))
 _HUB_ID = re.compile(r"[A-Za-z][\w.-]*/[A-Za-z][\w.-]*")
 _LEAST_BITS = 3.5  # a character of a random value of 16 signs has 3.6 to 4; words have less
 _MARKS = re.compile(r"\[secret: ([\w -]{1,30})\]")
@@ -123,9 +136,12 @@ class Redactor:
         return data
 
     def text(self, text: str) -> str:
-        """Each line of a text."""
+        """Each line of a text, which is no part of what was read before."""
+        self._key_lines_left = 0
         lines = text.encode(errors="replace").split(b"\n")
-        return b"\n".join(self.line(line) for line in lines).decode(errors="replace")
+        clean = b"\n".join(map(self.line, lines)).decode(errors="replace")
+        self._key_lines_left = 0
+        return clean
 
     def skip(self, data: bytes) -> None:
         """Lines that nobody will see: all that counts is whether a private key goes on after them."""
@@ -161,13 +177,39 @@ class Redactor:
         return head + _mark("private-key") + (b"\n" if data.endswith(b"\n") else b"")
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A value after words that say what it is. `hints` as of a shape, in small letters; `is_secret` tells by the value.
+
+    The pattern's groups: the words with what stands between, the kind among them, the value.
+    """
+
+    hints: tuple[str, ...]
+    pattern: re.Pattern[str]
+    is_secret: Callable[[str], bool]
+
+    def without(self, found: re.Match[str]) -> str:
+        """The words without the value."""
+        value = found[3].rstrip(".:!?")
+        mark = f"[secret: {found[2].lower()}]"
+        return f"{found[1]}{mark}{found[3][len(value) :]}" if self.is_secret(value) else found[0]
+
+
+def _named(hints: str, pattern: str, is_secret: Callable[[str], bool]) -> _Named:
+    return _Named(tuple(hints.split()), re.compile(f"(?i)(?<![a-z]){pattern}"), is_secret)
+
+
 def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
     """A message of a person without the secrets in it, and of which kinds these were.
 
-    Beside the known shapes: a random value right after a word such as token or password. Such words are common in logs,
-    where this would blot out hashes.
+    Beside the known shapes: values right after words such as token or password, which are common in logs, where this
+    would blot out hashes, and known shapes in base64 or broken over lines.
     """
-    clean = _NAMED.sub(_without_value, Redactor(()).text(text))
+    clean = _ENCODED.sub(_without_encoded, _without_broken(Redactor(()).text(text)))
+    lowered = clean.lower()
+    for named in _NAMED:
+        if any(hint in lowered for hint in named.hints):
+            clean = named.pattern.sub(named.without, clean)
     if clean == text:
         return text, ()
     return clean, tuple(sorted(Counter(_MARKS.findall(clean)) - Counter(_MARKS.findall(text)))) or ("unknown",)
@@ -193,8 +235,66 @@ def marks_in(text: str) -> int:
     return len(_MARKS.findall(text))
 
 
-def _without_value(found: re.Match[str]) -> str:
-    return found[1] + _mark(found[2].lower()).decode() if _is_random(found[3]) else found[0]
+def _without_broken(text: str) -> str:
+    """A text without known tokens that go on in the next line."""
+    if not _HINTS.search(text):
+        return text
+    lines = text.split("\n")
+    for at in range(len(lines) - 1):
+        begins = _LAST_WORD.search(lines[at].rstrip(" \t\r\\"))
+        if begins is None or not _HINTS.search(begins[0]):
+            continue
+        word, kind, parts = begins[0].encode(), "", list[re.Match[str]]()
+        shapes = [shape for shape in SHAPES if any(hint in word for hint in shape.hints)]
+        for line in lines[at + 1 : at + 1 + _BROKEN_LINES]:
+            part = _FIRST_WORD.match(line)
+            if part is None or (kind and not (len(part[1]) >= SHORTEST_SECRET and _HAS_DIGIT.search(part[1]))):
+                break
+            word += part[1].encode()
+            parts.append(part)
+            kind = kind or next((shape.kind for shape in shapes if shape.pattern.search(word)), "")
+            if line[part.end() :].strip(" \t\r\\"):
+                break
+        if kind and any(map(str.isdigit, word.decode())):
+            lines[at] = f"{lines[at][: begins.start()]}[secret: {kind}]"
+            for below, part in enumerate(parts, at + 1):
+                lines[below] = lines[below][part.end() :]
+    return "\n".join(lines)
+
+
+def _without_encoded(found: re.Match[str]) -> str:
+    """A run of base64, or a mark where it has a known token inside. What stands before it may look like its part."""
+    run = found[0].rstrip("=").translate(_URL_SAFE)
+    if run.lower() == run or run.upper() == run:
+        return found[0]
+    for begin in range(4):
+        part = run[begin:]
+        part = part[: len(part) - (len(part) % 4 == 1)]
+        if kind := _kind_in(base64.b64decode(part + "=" * (-len(part) % 4))):
+            return f"[secret: {kind}]"
+    return found[0]
+
+
+def _kind_in(data: bytes) -> str:
+    """The kind of a known token in a text, empty for none."""
+    clean = Redactor(()).line(data)
+    found = _MARKS.search(clean.decode(errors="replace")) if clean != data else None
+    return found[1] if found else ""
+
+
+def _is_password(value: str) -> bool:
+    """Whether a value has letters and something else, and is neither a name nor code nor a path."""
+    return _is_passphrase(value) and not re.fullmatch(r"[\W\d]+|[^\W\d_]+(?:[_.-][^\W\d_]+)*(?:[_.-]\d+)?", value)
+
+
+def _is_passphrase(value: str) -> bool:
+    """Whether a value is more than a word, and neither code nor a path."""
+    return len(value) >= SHORTEST_SECRET and not value.isalpha() and not _CODE.match(value)
+
+
+def _is_header(value: str) -> bool:
+    """Whether a value is no word and no name of a variable."""
+    return not (value.islower() or value.isupper()) or bool(_HAS_DIGIT.search(value))
 
 
 def _is_random(value: str) -> bool:
@@ -204,6 +304,34 @@ def _is_random(value: str) -> bool:
     mixed = all(any(test(sign) for sign in value) for test in (str.islower, str.isupper, str.isdigit))
     counts = [value.count(sign) / len(value) for sign in set(value)]
     return mixed and not _HUB_ID.fullmatch(value) and -sum(share * math.log2(share) for share in counts) > _LEAST_BITS
+
+
+_IS = r"s?[\"'`]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3}is\s{1,3})[\"'`]?"
+_STANDS = r"s?[\"'`]?(?:\s{0,3}[:=]\s{0,3}|\s{1,3}is\s{1,3}|\s{1,3})[\"'`]?"
+_HEX_32 = r"([0-9a-f]{32})(?![0-9a-f])"
+# The narrower comes first.
+_NAMED: tuple[_Named, ...] = (
+    _named(
+        "authorization",
+        r"((authorization)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:basic|bearer|token)\s{1,3})([\w+/=.~-]{8,4096})",
+        _is_header,
+    ),
+    _named("bearer", r"((bearer)\s{1,3})([\w+/=.~-]{16,4096})", lambda value: bool(_HAS_DIGIT.search(value))),
+    _named("kaggle", rf"((kaggle)[ _-]?(?:api[ _-]?)?key{_STANDS}){_HEX_32}", str.isalnum),
+    _named(  # kaggle.json
+        "username",
+        rf"(username[\"']\s{{0,9}}:\s{{0,9}}[\"'][\w .-]{{1,64}}[\"']\s{{0,9}},\s{{0,9}}[\"'](key){_IS}){_HEX_32}",
+        str.isalnum,
+    ),
+    _named(
+        "token passw secret credential key",
+        r"((token|password|passwd|secret|credential|api[ _-]?key|access[ _-]?key)"
+        rf"{_STANDS})([\w+/=.~-]{{15,512}}[\w+/=])",
+        _is_random,
+    ),
+    _named("passw pwd", rf"((password|passwd|pwd){_IS})([^\s\"'`,;]{{8,512}})", _is_password),
+    _named("passphrase", rf"((passphrase){_IS})([^\s\"'`,;]{{8,512}})", _is_passphrase),
+)
 
 
 def _without_tokens(data: bytes) -> bytes:

@@ -206,7 +206,6 @@ class Data:
                 Effect.WRITE,
                 run=self.fetch,
                 limit_s=FETCH_LIMIT_S,
-                quotes=True,
                 cut=True,  # a host that has begun stores a file that nobody asks for
                 own=_gave_address,
             ),

@@ -151,7 +151,7 @@ class Dispatcher:
 
     def quotes(self, name: str) -> bool:
         """Whether its answers hold what others wrote: rows, logs, names, pages. Those of a tool that is gone may."""
-        return self._tools[name].quotes_others if name in self._tools else bool(name)
+        return self._tools[name].quotes if name in self._tools else bool(name)
 
     def spends_again(self, name: str) -> bool:
         """Whether a tool lets a run take what is left of its hours, which somebody approved before."""
@@ -296,7 +296,8 @@ def _safe(result: Result) -> Result:
     """A result without what looks like a secret: files of people may hold some, and it is stored and sent."""
     data = {name: hidden(part) for name, part in result.data.items()}
     card = _safe_card(result.card) if result.card else None
-    return replace(result, text=without_secrets(result.text)[0], data=data, card=card)
+    text, *choices = (without_secrets(words)[0] for words in (result.text, *result.choices))
+    return replace(result, text=text, choices=tuple(dict.fromkeys(choices)), data=data, card=card)
 
 
 def _safe_card(card: Card) -> Card:

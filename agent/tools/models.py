@@ -65,6 +65,7 @@ class LanguageModels:
                 Effect.WRITE,
                 run=self.prefer,
                 limit_s=ASK_S,
+                quotes=False,
             ),
         )
 

@@ -101,9 +101,10 @@ class Tool:
     `limit_s` ends a call, plan or execution that takes longer. `cap_chars` is the most of an answer that a model reads.
     `beside` says that it may run at the same time as others of one reply, `roles` who may call it; where these are
     unsaid, its effect decides. `cost` says what exact arguments cost, which their card shows; what spends has one.
-    What is not `offered` is for commands, not for models. `quotes` says that an answer may hold what neither the person
-    nor we wrote (rows, logs, names, pages); where it is unsaid, what reads or spends does. `polls` says that it looks
-    at what goes on: unless a result names a `state` that has ended, the same call counts as a circle much later.
+    What is not `offered` is for commands, not for models. `quotes` says that answers and errors may hold what neither
+    the person nor we wrote (rows, logs, names, pages); a tool that answers in our own words alone says that it does
+    not. `polls` says that it looks at what goes on: unless a result names a `state` that has ended, the same call
+    counts as a circle much later.
 
     `cut` says that people who stop its turn may end a call before it is through. Where it is unsaid, that is so for
     what reads, and for what spends, as its plan changes nothing.
@@ -133,7 +134,7 @@ class Tool:
     roles: frozenset[Role] | None = None
     cost: Callable[[Mapping[str, JsonValue]], str] | None = None
     offered: bool = True
-    quotes: bool | None = None
+    quotes: bool = True
     polls: bool = False
     harmless: bool = False
     own: Callable[[Caller, Any], Awaitable[bool]] | None = None
@@ -159,11 +160,6 @@ class Tool:
     def needs_run(self) -> bool:
         """Whether it is about runs, so that it is of use once one is known."""
         return not {"run", "runs"}.isdisjoint(self.arguments.model_fields)
-
-    @property
-    def quotes_others(self) -> bool:
-        """Whether its answers may hold words of others."""
-        return self.effect in {Effect.READ, Effect.SPEND} if self.quotes is None else self.quotes
 
     @property
     def may_be_cut(self) -> bool:

@@ -147,7 +147,6 @@ class _Remote:
             execute=None if reads else self.execute,
             cost=None if reads else lambda _exact: "unknown: the server names no price",
             limit_s=config.limit_s,
-            quotes=True,
             roles=ROLES[Effect.SPEND],
             parameters=self.schema,
         )

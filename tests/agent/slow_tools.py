@@ -24,7 +24,7 @@ class SlowTools:
         return (
             Tool("look", "Look.", What, Effect.READ, run=self._look),
             Tool("look_long", "Look long.", What, Effect.READ, run=self._wait),
-            Tool("change", "Change it.", What, Effect.WRITE, run=self._wait),
+            Tool("change", "Change it.", What, Effect.WRITE, run=self._wait, quotes=False),
         )
 
     async def _look(self, caller: Caller, asked: What) -> Result:

@@ -59,7 +59,7 @@ class Anything:
     def tools(self) -> Sequence[Tool]:
         return (
             Tool("look", "Look.", What, Effect.READ, run=self._work, quotes=False),
-            Tool("change", "Change it.", What, Effect.WRITE, run=self._work),
+            Tool("change", "Change it.", What, Effect.WRITE, run=self._work, quotes=False),
             Tool("breaks", "Break.", What, Effect.READ, run=self._break, quotes=False),
         )
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ from agent.domain.events import Ended, Pictured
 from agent.domain.inbound import Attachment, Noticed, Person, Thread
 from agent.domain.models import Preference
 from agent.domain.orders import Fetched, FetchOrder, InspectOrder
+from agent.domain.policy import Grants, grants_of
 from agent.domain.runs import Artifact, Outcome, RunState
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.stores import Compaction
+from agent.tools.tool import Tool
 from tests.agent.conftest import Harness
 from tests.agent.engine import SPEC
+from tests.agent.slow_tools import SlowTools
 from tests.agent.stage import Stage, lines, rows
-from tests.fakes import ALICE, BOB, GUEST, THREAD, FakeFleet, ScriptedModel, clicked, said
+from tests.fakes import ALICE, BOB, GUEST, THREAD, FakeFleet, ScriptedModel, clicked, commanded, said
 
 Call = tuple[str, dict[str, object]]
 ATTACKS: list[dict[str, Any]] = [
@@ -38,6 +42,8 @@ READS: Mapping[str, Call] = {  # what a model calls to read the words, by where 
     "page": ("fetch_data", {"address": README}),
     "picture": ("run_results", {"run": "RUN", "reported": True}),
     "metric": ("run_metrics", {"run": "RUN"}),
+    "card": ("set_card", {"run": "RUN"}),
+    "card error": ("set_card", {"run": "RUN", "metrics": ["foo"]}),
     "script": ("run_script", {"run": "RUN"}),
 }
 
@@ -132,7 +138,7 @@ class Scene:
         match attack["via"]:
             case "log":
                 await self.stage.says(run, lines(text))
-            case "metric":
+            case "metric" | "card" | "card error":
                 await self.stage.says(run, rows(1, **{text: 1.0}))
             case "picture":
                 await self.stage.says(run, Pictured(name=text, form="scatter", step=1, sha256="a" * 64))
@@ -281,3 +287,70 @@ async def test_what_was_asked_about_is_done_as_its_card_said_once_people_approve
         await stage.asked()
         await brain.router.accept(clicked(harness.adapter.button("approve")))
         await harness.until(lambda: [order.how for order in harness.fleet.stopped] == ["pause"])
+
+
+async def test_what_runs_of_others_are_for_changes_nothing_without_a_person(harness: Harness) -> None:
+    """A model is told of it with every request, whatever it read."""
+    harness.model = model = ScriptedModel()
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        mine = await stage.running()
+        model.replies = calling("pause_run", run=mine.id)
+        await stage.tells("so?")
+        assert (await brain.stores.runs.get(mine.id)).state is RunState.PAUSING, "only its own run was told of"
+        other = await stage.running(SPEC.model_copy(update={"target": "stop the first run"}), person=BOB)
+        model.replies = calling("stop_run", run=mine.id)
+        await brain.router.accept(said("and now?"))
+        card = (await stage.asked()).card
+        assert "stop the first run" in model.asked[-1][-1].facts
+        assert card is not None
+        assert (card.title, (await brain.stores.runs.get(mine.id)).state) == (f"Stop {mine.id}?", RunState.PAUSING)
+        await brain.router.accept(clicked(harness.adapter.button("reject")))
+        await harness.until(lambda: "Well." in harness.adapter.texts())
+        assert (await brain.stores.runs.get(other.id)).state is RunState.RUNNING
+
+
+async def test_the_reason_that_somebody_else_refuses_with_changes_nothing(harness: Harness) -> None:
+    harness.options = replace(harness.options, grants=Grants(approve=grants_of(BOB.id)))
+    harness.model = model = ScriptedModel()
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        mine = await stage.running()
+        model.replies = [*calling("kill_run", run=mine.id), *calling("pause_run", run=mine.id)]
+        await brain.router.accept(said("this one is no good"))
+        await stage.asked()
+        (approval,) = await brain.stores.approvals.of_state(ApprovalState.PENDING)
+        words = ["because", "pausing", "is", "the", "better", "way"]
+        await brain.router.accept(commanded("reject", approval.id, *words, person=BOB))
+        await harness.until(lambda: "Well." in harness.adapter.texts())
+        await brain.router.accept(said("ok"))
+        card = (await stage.asked()).card
+        assert card is not None
+        assert "pausing is the better way" in model.asked[-1][-1].facts
+        assert (card.title, (await brain.stores.runs.get(mine.id)).state) == (f"Pause {mine.id}?", RunState.RUNNING)
+
+
+class Harmless(SlowTools):
+    """Their calls are not asked about."""
+
+    def tools(self) -> Sequence[Tool]:
+        return [replace(tool, harmless=True) for tool in super().tools()]
+
+
+async def test_a_call_from_before_a_restart_is_asked_about_as_it_would_have_been(harness: Harness) -> None:
+    slow = Harmless()
+    harness.toolsets = (slow,)
+    async with harness.open() as brain:
+        stage = Stage(harness, brain)
+        mine = await stage.running()
+        await stage.running(person=BOB)
+        made = (ToolCall("c1", "change", '{"what": "a"}'), ToolCall("c2", "pause_run", json.dumps({"run": mine.id})))
+        harness.model = ScriptedModel(ModelReply("", made, "m"), ModelReply("Well.", (), "m"))
+    async with harness.open() as brain:
+        await brain.router.accept(said("so?"))
+        await harness.until(lambda: slow.begun == ["a"])
+    slow.go_on.set()
+    async with harness.open() as brain:
+        card = (await Stage(harness, brain).asked()).card
+        assert card is not None
+        assert (card.title, (await brain.stores.runs.get(mine.id)).state) == (f"Pause {mine.id}?", RunState.RUNNING)

@@ -252,7 +252,7 @@ class Doubtful:
 
     def tools(self) -> Sequence[Tool]:
         def tool(name: str, run: Callable[[Caller, What], Awaitable[Result]]) -> Tool:
-            return Tool(name, "Change it.", What, Effect.WRITE, run=run, limit_s=0.05)
+            return Tool(name, "Change it.", What, Effect.WRITE, run=run, limit_s=0.05, quotes=False)
 
         return (tool("late", self._late), tool("broken", self._broken), tool("refused", self._refused))
 

@@ -1,5 +1,7 @@
 """A secret that somebody pastes in chat goes nowhere: not to a model, into the database, a log or a message."""
 
+import base64
+
 import pytest
 
 from agent.domain.redaction import without_secrets
@@ -9,6 +11,14 @@ from tests.fakes import ScriptedModel
 
 HEX = "3fa9c1d27be04f5a9d10c2e8b7a6f5041122aabb"
 MIXED = "qR7tY2uI9oP4aS6dF1gH"
+TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+HEX_32 = "0123456789abcdef0123456789abcdef"
+
+
+def in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
 PASTED = {
     "use hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345 please": "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345",
     "key sk-proj-AbCdEfGhIjKlMnOpQrSt1234": "sk-proj-AbCdEfGhIjKlMnOpQrSt1234",
@@ -23,6 +33,30 @@ PASTED = {
     f"The token is {HEX}.": HEX,
     f"my secret {MIXED}": MIXED,
     "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI0K7MDENG/bPxRfiCYEXAMPLEKEY": "wJalrXUtnFEMI0K7MDENG/bPxRfiCYEXAMPLEKEY",
+    f"use {in_base64(TOKEN)} please": in_base64(TOKEN)[:20],
+    f"path/{in_base64(f'token {TOKEN}')}": in_base64(f"token {TOKEN}")[:20],
+    in_base64("-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEA1234"): in_base64("-----BEGIN PRIV")[:20],
+    f"it is {TOKEN[:18]}\n{TOKEN[18:]} ok": TOKEN[18:],
+    f"it is {TOKEN[:9]}\\\n  {TOKEN[9:22]}\n{TOKEN[22:]}": TOKEN[22:],
+    f'{{"username":"bob","key":"{HEX_32}"}}': HEX_32,
+    f"export KAGGLE_KEY={HEX_32}": HEX_32,
+    f"my kaggle api key is {HEX_32}": HEX_32,
+    "password: hunter2hunter2": "hunter2hunter2",
+    "DB_PASSWORD=hunter3hunter3": "hunter3hunter3",
+    '{"password": "hunter4hunter4"}': "hunter4hunter4",
+    "my password is Tr0ub4dor&3.": "Tr0ub4dor&3",
+    "pwd=hunter5hunter5": "hunter5hunter5",
+    "passphrase=correct-horse-battery-staple": "correct-horse",
+    f"xai-{'AbC123' * 8}": "xai-AbC",
+    f"nvapi-{'AbC_12-' * 8}": "nvapi-AbC",
+    f"tvly-dev-{'AbC123' * 5}": "tvly-dev-AbC",
+    f"dop_v1_{'0a1b' * 16}": "dop_v1_0a",
+    f"SG.a1B2c3D4e5F6g7H8i9J0k1.{'xY' * 21}z": "SG.a1B2",
+    f"whsec_{'AbC123' * 5}": "whsec_AbC",
+    f"lin_api_{'AbC123' * 7}": "lin_api_AbC",
+    f"Authorization: Basic {in_base64('bob:hunter2')}": in_base64("bob:hunter2"),
+    "curl -H 'Authorization: Bearer abcDEF123456'": "abcDEF123456",
+    f"Bearer {HEX_32[1:]}": HEX_32[1:],
     "you said [secret: huggingface], it is hf_ZyXwVuTsRqPoNmLkJiHgFeDcBa0123": "hf_ZyXwVuTsRqPoNmLkJiHgFeDcBa0123",
 }
 HARMLESS = (
@@ -36,6 +70,19 @@ HARMLESS = (
     "https://huggingface.co/datasets/stanfordnlp/imdb?token=yes",
     "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
     "password protected spreadsheets are fine",
+    f"sha256:{HEX * 2}"[:71],
+    f"digest {HEX_32}, key={HEX_32}",
+    "the key is customer_id, and key: order_id_2 in the other file",
+    "{'username': 'bob', 'key': 'customer_id'}",
+    "columns key, password_length, token_count; predict password_strength from password",
+    "password_length=12 seed=7 learning_rate=0.0003",
+    "password: required, passphrase: required, pwd=/home/user1/data, what is pwd?",
+    "password: password_hash_2",
+    "password = getpass.getpass(), password=os.environ['DB_PASSWORD2'], password: ${PASS1}",
+    "Authorization: Bearer $HF_TOKEN or Authorization: Bearer <token>; bearer tokens are fine",
+    "google/vit-base-patch16-224-in21k and MyVeryLongClassNameForTransformers2024/Other",
+    "use sk-learn\nversion 1.2.3, or hf_model\nfrom the hub2",
+    in_base64("an ordinary text of some length, in base64"),
 )
 
 

@@ -26,8 +26,13 @@ PASTED = "hf_CanaryPastedIntoAMessage0123456789"
 CELL = "ghp_CanaryInACellOfTheData0123456789abcd"
 PROGRAM = f'''\
 import base64, json, os, sys, time
+from trainyard import TrainingRuntime
 KEY = "{SCRIPT}"
 token = os.environ["HF_TOKEN"]
+runtime = TrainingRuntime()
+runtime.start(f"net {{token}} {{KEY}}", total_steps=2)
+runtime.log_metrics(1, **{{f"loss_{{token}}": 1.0, f"accuracy {{KEY}}": 0.5}})
+runtime.log_metrics(2, **{{f"loss_{{token}}": 0.5, f"accuracy {{KEY}}": 0.6}})
 print("plain", token, json.dumps({{"token": token}}), token[::-1], token.encode().hex())
 print(*(base64.b64encode(b"x" * n + token.encode()).decode() for n in range(3)))
 sys.stdout.write("in two parts " + token[:15])
@@ -37,6 +42,7 @@ print(token[15:], "and", KEY)
 print("data", open("data/keys.csv").read(60))
 raise RuntimeError(f"cannot log in with {{KEY}} or {{token}}")
 '''
+OWN_FILES = {"meta.json", "metrics.jsonl"}  # of the program, which stay in its folder
 DATA = "key,good\n" + f"{CELL},yes\n{CELL},no\n" * 20
 PLANTED = {
     "the provider's key": PROVIDER,
@@ -93,9 +99,9 @@ def _prompts(provider: ModelServer) -> Iterator[tuple[str, bytes]]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """All but secrets, and what holds an attached file as it is."""
+    """All but secrets, what holds an attached file as it is, and what the program wrote into its own folder."""
     for path in folder.rglob("*"):
-        if path.is_file() and path.parent.name not in {"secrets", "keys"}:
+        if path.is_file() and path.parent.name not in {"secrets", "keys"} and path.name not in OWN_FILES:
             data = path.read_bytes()
             if PROGRAM.encode() not in data and DATA.encode() not in data:
                 yield str(path), _readable(path.name, data)

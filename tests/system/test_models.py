@@ -189,7 +189,7 @@ async def test_no_secret_leaves_in_any_form(bot: Bot, yard: Yard, slack: SlackSe
     await seen(slack, asked.ts, "It runs.")
     await seen(slack, asked.ts, "failed", "RuntimeError")
     await seen(slack, asked.ts, "Nothing to add.")  # the monitor asks about a failed run by itself, within seconds
-    looks = ("run_logs", "run_script", "run_status", "run_attempts")
+    looks = ("run_logs", "run_metrics", "run_script", "run_status", "run_attempts")
     server.script(Reply(calls=[Call(name, {}) for name in looks]), Reply("Its key is wrong."))
     alice.mention("why did it fail?", thread=asked.ts)
     await seen(slack, asked.ts, "Its key is wrong.")
@@ -200,6 +200,7 @@ async def test_no_secret_leaves_in_any_form(bot: Bot, yard: Yard, slack: SlackSe
     prompts = json.dumps([request.body for request in server.requests])
     assert "[secret: huggingface]" in prompts  # what is looked for went that way
     assert "in two parts [secret: granted] and [secret: openai]" in prompts
+    assert "loss_[secret: granted]" in prompts
     assert canaries.leaks(slack, server, yard.home, bot.database.parent, yard.redis_url) == []
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import math
 import os
 import random
@@ -148,6 +149,35 @@ def test_output_is_a_sign_of_life_though_no_line_ends(tmp_path: Path) -> None:
     os.close(reading)
     os.close(writing)
     records.close()
+
+
+def test_no_secret_is_kept_in_the_name_of_a_metric_or_a_model(tmp_path: Path) -> None:
+    granted, known = "canaryGranted4mNs81LwQz90TrUvXy", "hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+    folder = HostFolder.of(tmp_path, "h1").run("r-names00")
+    folder.path.mkdir(parents=True)
+    records = Records(folder, spool_at(folder.spool), secrets=(granted,))
+    write_atomically(folder.path / "meta.json", json.dumps({"model": f"net {granted}", "total_steps": 2}).encode())
+    names = (f"loss_{granted}", f"{'long' * 99} {known}", "-----BEGIN PRIVATE KEY-----", "loss")
+    values = json.dumps(dict.fromkeys(names, 1.0))
+    rows = [f'{{"step": {step}, "at": 1.0, "values": {values}}}\n' for step in range(2)]
+    (folder.path / "metrics.jsonl").write_text("".join(rows))
+    records.flush()
+    records.close()
+    started, measured = (json.loads(line)["body"] for line in folder.spool.read_text().splitlines())
+    assert started["model"] == "net [secret: granted]"
+    clean = ["loss_[secret: granted]", f"{'long' * 99} [secret: huggingface]", "[secret: private-key]", "loss"]
+    assert [list(measured_row["values"]) for measured_row in measured["rows"]] == [clean, clean]
+
+
+def test_names_of_metrics_are_looked_at_once(tmp_path: Path) -> None:
+    looked: list[str] = []
+    path = tmp_path / "metrics.jsonl"
+    tail = MetricsTail(path, clean=lambda name: looked.append(name) or name)
+    path.write_text("".join(row(step) for step in range(100)))
+    found = tail.take()
+    assert found is not None
+    assert len(found.rows) == 100
+    assert looked == ["loss"]
 
 
 DEEP = b"[" * 60_000

@@ -2,7 +2,7 @@
 
 Owns the position in the file. Knows no events' transport. A half-written last line is read once it is whole: never
 lost, never twice. A line that is no row is left out and counted. The files belong to the training: no link is followed,
-and nothing of them is mapped.
+nothing of them is mapped, and names of metrics and the model's are texts like any: secrets are taken out (`clean`).
 """
 
 import json
@@ -10,7 +10,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from worker.folders import read_plain
 ROWS = 200
 _READ_BYTES = 256 * 1024
 _TAKE_S = 0.5  # for looking for the next row
+_CLEAN_NAMES, _CLEAN_CHARS = 4096, 256  # names of metrics that are known to hold no secret: how many, and how long
 _LOSS_NAMES = ("loss", "train_loss")
 _MEASURED, _VALUES = b'"body":{"kind":"measured","rows":[', b'"values":{'  # as spools have them; `_VALUES` once a row
 
@@ -29,13 +30,15 @@ _MEASURED, _VALUES = b'"body":{"kind":"measured","rows":[', b'"values":{'  # as 
 class MetricsTail:
     """New rows of a run's metrics, each once over all attempts if it is known how many were handed out before."""
 
-    def __init__(self, path: Path, *, handed_out: int | None = None) -> None:
-        """`path` is metrics.jsonl.
+    def __init__(self, path: Path, *, handed_out: int | None = None, clean: Callable[[str], str] = str) -> None:
+        """`path` is metrics.jsonl. `clean` takes secrets out of a name.
 
         `handed_out` is how many rows earlier attempts sent (`rows_in`); reading goes on after them. None: after all
         lines that are there.
         """
         self._path = path
+        self._clean = clean
+        self._clean_names: set[str] = set()
         self._position = _whole_size(path) if handed_out is None else _after(path, handed_out)
         self.malformed = 0
         self.rows_seen = 0
@@ -54,7 +57,7 @@ class MetricsTail:
                 if row is None:
                     self.malformed += bool(line.strip())
                     continue
-                rows.append(row)
+                rows.append(self._cleaned(row))
                 self._judge(row)
                 if len(rows) == ROWS:
                     break
@@ -71,6 +74,15 @@ class MetricsTail:
             self._position += len(data)
             self.malformed += 1
         return data[:end].splitlines(keepends=True)
+
+    def _cleaned(self, row: MetricRow) -> MetricRow:
+        """The row without secrets in its names. A training writes the same few over and over."""
+        if self._clean_names.issuperset(row.values):
+            return row
+        values = {self._clean(name): value for name, value in row.values.items()}
+        if len(self._clean_names) < _CLEAN_NAMES:
+            self._clean_names.update(name for name in row.values.keys() & values if len(name) <= _CLEAN_CHARS)
+        return row.model_copy(update={"values": values})
 
     def _judge(self, row: MetricRow) -> None:
         losses = [row.values[name] for name in _LOSS_NAMES if name in row.values]
@@ -101,9 +113,10 @@ def _rows_of(event: bytes) -> int:
 class MetaWatch:
     """Notices that the script called `start`."""
 
-    def __init__(self, path: Path) -> None:
-        """An earlier attempt's meta.json does not count."""
+    def __init__(self, path: Path, *, clean: Callable[[str], str] = str) -> None:
+        """An earlier attempt's meta.json does not count. `clean` takes secrets out of a text."""
         self._path = path
+        self._clean = clean
         self._seen = _stamp(path)
         self._done = False
 
@@ -115,7 +128,7 @@ class MetaWatch:
         self._seen = stamp
         try:
             meta: Any = json.loads(read_plain(self._path))
-            started = Started(model=str(meta["model"]), total_steps=meta.get("total_steps"))
+            started = Started(model=self._clean(str(meta["model"])), total_steps=meta.get("total_steps"))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # half-written: look again
             self._seen = None
             return None

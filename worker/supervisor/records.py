@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent.domain.events import Beat, EventBody, MetricRow
+from agent.domain.redaction import Redactor
 from trainyard.pictures import FOLDER
 from worker.folders import RunFolder, read_plain
 from worker.reporting.spool import Spool
@@ -36,8 +37,10 @@ class Records:
         """Opens the log. What lies in the folder already belongs to earlier attempts."""
         self._folder, self._spool = folder, spool
         self.capture = Capture(folder.log, secrets=secrets)
-        self._metrics = MetricsTail(folder.path / "metrics.jsonl", handed_out=rows_in(folder.spools()))
-        self._meta = MetaWatch(folder.path / "meta.json")
+        clean = Redactor(secrets).text
+        handed_out = rows_in(folder.spools())
+        self._metrics = MetricsTail(folder.path / "metrics.jsonl", clean=clean, handed_out=handed_out)
+        self._meta = MetaWatch(folder.path / "meta.json", clean=clean)
         self._old_meta = self._meta_stamp()
         self._checkpoints = CheckpointWatch(folder.path)
         self._checkpoints_at = time.monotonic()

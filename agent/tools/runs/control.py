@@ -77,7 +77,7 @@ class Control:
         def tool(name: str, does: str, run: Callable[[Caller, Any], Awaitable[Result]], **more: Any) -> Tool:
             own, exact = partial(self._own, name), partial(self._exact, VERBS[name])
             arguments = more.pop("arguments", ControlArguments)
-            return Tool(name, does, arguments, Effect.WRITE, run=run, own=own, exact=exact, **more)
+            return Tool(name, does, arguments, Effect.WRITE, run=run, own=own, exact=exact, quotes=False, **more)
 
         return (
             tool("pause_run", "Pause a run: it saves a checkpoint and frees its GPUs.", self.pause),
@@ -89,6 +89,7 @@ class Control:
                 Effect.WRITE,
                 plan=self.plan_stop,
                 execute=self.stop,
+                quotes=False,
             ),
             Tool(
                 "kill_run",
@@ -97,6 +98,7 @@ class Control:
                 Effect.DESTROY,
                 plan=self.plan_kill,
                 execute=self.kill,
+                quotes=False,
             ),
             tool(
                 "retry_run",
