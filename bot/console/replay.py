@@ -58,7 +58,7 @@ async def recorded(source: str) -> Recording:
 
 def _in_file(path: Path) -> Recording:
     try:
-        return recording_of(path.read_text(encoding="utf-8").split("\n"))
+        return recording_of(path.read_text(encoding="utf-8-sig").split("\n"))
     except UnicodeDecodeError:
         raise BadData(f"{path} is no text. `export` in a thread makes a recording.") from None
 

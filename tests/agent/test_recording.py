@@ -27,6 +27,7 @@ from agent.domain.session_events import (
 )
 from agent.ports import ModelReply, ToolCall
 from bot.console.replay import play
+from bot.console.replay import recorded as read
 from tests.agent.conftest import Harness
 from tests.agent.test_beside_a_turn import Drips
 from tests.agent.test_sessions import ELSEWHERE, answers, tells
@@ -253,3 +254,13 @@ async def test_who_dropped_a_question_ended_its_turn(harness: Harness) -> None:
         events = (await recording_here(brain)).events
     assert [event.kind for event in events][-3:] == ["replied", "interrupted", "turn_ended"]
     assert [event.person for event in events if isinstance(event, Interrupted)] == ["alice"]
+
+
+async def test_a_recording_that_an_editor_gave_a_byte_order_mark_is_read(harness: Harness, tmp_path: Path) -> None:
+    harness.model = answers("Hello.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "hi")
+        recording = await recording_here(brain)
+    path = tmp_path / "conversation.jsonl"
+    path.write_text("\n".join(recording.lines()), encoding="utf-8-sig")
+    assert await read(str(path)) == recording
