@@ -345,8 +345,8 @@ class ModelMessage:
     they are nobody's but the monitor's; `files` came with them, `refused` says why others that came were not taken.
     Of an assistant: `model` said it, and `offers` is the column that it offered to train for; `tokens` is what was
     read and written for that, `failed_tokens` how many of these went into tries before the one that answered, `window`
-    the most that it can read (0: not known), `cost_usd` what all that cost, `seconds` how long it took; `stopped` says
-    that somebody ended it.
+    the most that it can read (0: not known), `cost_usd` what all that cost, `seconds` how long it took; `ended_by` is
+    the inbox item by which somebody ended it (0: nobody did, -1: it is not known which).
     `call_id` is of the call that a tool message answers; `note` is the bot's own word with it, `cut_chars` the length
     of its whole text where that was longer, `whole` that text on its way to the store, `tokens` and `cost_usd` what
     language models took for the result. `id` is the number of its row.
@@ -373,7 +373,7 @@ class ModelMessage:
     cost_usd: float = 0.0
     note: str = ""
     seconds: float = 0.0
-    stopped: bool = False
+    ended_by: int = 0
     facts: str = ""
     runs: tuple[RunNow, ...] = ()
     whole: str = ""
@@ -401,7 +401,7 @@ class ModelReply:
     `failed_tokens` are those of the tokens that went into tries before the one that answered.
     `note` is what people are told of how it came about: it is shown before the words and is none of them.
     `window` is the most tokens that the model reads; 0 where that is not known. `seconds` is how long it took;
-    `stopped` says that somebody ended it before.
+    `ended_by` is the inbox item by which somebody ended it before, 0 where nobody did.
     """
 
     text: str
@@ -415,7 +415,7 @@ class ModelReply:
     window: int = 0
     note: str = ""
     seconds: float = 0.0
-    stopped: bool = False
+    ended_by: int = 0
 
     @property
     def shown(self) -> str:

@@ -7,15 +7,18 @@ from agent.domain.session_events import (
     Asked,
     CardShown,
     Compacted,
+    Failed,
     Interrupted,
     QuestionAsked,
     Recording,
     Replied,
+    Resumed,
     SessionEvent,
     Steered,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
+    Undone,
 )
 
 RESULT_CHARS = 2_000  # of a tool's result
@@ -23,7 +26,7 @@ RESULT_CHARS = 2_000  # of a tool's result
 
 def said_in(recording: Recording) -> int:
     """How many messages of people and of the agent it holds."""
-    return sum(isinstance(event, Asked | Steered | Replied) for event in recording.events)
+    return sum(isinstance(event, Asked | Steered | Replied | Failed) for event in recording.events)
 
 
 def as_markdown(recording: Recording) -> str:
@@ -39,6 +42,8 @@ def _paragraph(event: SessionEvent) -> str:
             return f"**{event.person}**{at}\n\n{event.text}{files}"
         case Replied(text=text):
             return f"**Trainyard**\n\n{text}" if text else ""
+        case Failed(text=text):
+            return f"**Trainyard** (failed)\n\n{text}"
         case ToolCalled():
             return f"`{event.tool}` `{event.arguments[:RESULT_CHARS]}`"
         case ToolAnswered():
@@ -49,7 +54,7 @@ def _paragraph(event: SessionEvent) -> str:
             return ""  # its reply says so
         case QuestionAsked() | ApprovalAsked():
             return _question(event)
-        case ApprovalAct() | Compacted() | TurnEnded():
+        case ApprovalAct() | Compacted() | Undone() | Resumed() | TurnEnded():
             return f"_{what_became(event)}_" if what_became(event) else ""
 
 
@@ -59,11 +64,16 @@ def _question(event: QuestionAsked | ApprovalAsked) -> str:
     return _of_card(event.card) if event.card else f"_Approval asked for_ `{event.tool}`"
 
 
-def what_became(event: ApprovalAct | Compacted | TurnEnded) -> str:
+def what_became(event: ApprovalAct | Compacted | Undone | Resumed | TurnEnded) -> str:
     """A line about the event; empty for the end of a turn with an answer."""
     match event:
-        case Compacted(summary=summary):
-            return f"Summary of what was said so far: {summary}" if summary else "A fresh start."
+        case Compacted(summary=summary, person=person):
+            asked = f", asked for by {person}" if person else ""
+            return f"Summary of what was said so far{asked}: {summary}" if summary else f"A fresh start{asked}."
+        case Undone(person=person, text=text):
+            return f"Taken back by {person}: {text}"
+        case Resumed(person=person, text=text):
+            return f"Resumed by {person}: {text}"
         case TurnEnded(state=state):
             return {"undone": "This turn was taken back.", "paused": "It waits for people."}.get(state, "")
         case ApprovalAct(act="always"):

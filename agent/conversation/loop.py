@@ -145,7 +145,7 @@ class TurnLoop:
                 content = Content(text=reply.shown)
             except _CutOffError as cut:
                 content = self._cut_off(go_on_card(turn.id, last), cut.said, control)
-                reply = ModelReply(content.text, (), "", stopped=control.by is not None)
+                reply = ModelReply(content.text, (), "", ended_by=next(iter(control.ended_by), 0))
             said, paid = _stored(reply, talk.history), self._bills.add(turn, reply)  # together, as a rule in one commit
             if not reply.calls:
                 by = control.ended_by
@@ -254,5 +254,5 @@ def _stored(reply: ModelReply, history: Sequence[ModelMessage]) -> ModelMessage:
         failed_tokens=reply.failed_tokens,
         cost_usd=reply.cost_usd or 0.0,
         seconds=reply.seconds,
-        stopped=reply.stopped,
+        ended_by=reply.ended_by,
     )

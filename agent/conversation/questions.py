@@ -110,13 +110,14 @@ class QuestionService:
             going_on.append(await self._close(question, said, NOBODY))
         return [turn for turn in going_on if turn is not None]
 
-    async def drop(self, questions: Sequence[Question], why: str) -> None:
-        """Close questions without an answer and end their turns."""
+    async def drop(self, questions: Sequence[Question], why: str, *, ended_by: int = 0) -> None:
+        """Close questions without an answer and end their turns; `ended_by` is the inbox item that says so."""
         for question in questions:
             said = ModelMessage(Role.TOOL, json.dumps({"text": why}), call_id=question.call_id)
             turn = await self._close(question, said, why)
             if turn is not None:
-                last, key = ModelMessage(Role.ASSISTANT, why), QUESTION_KEY.format(question.id)
+                last = ModelMessage(Role.ASSISTANT, why, ended_by=ended_by)
+                key = QUESTION_KEY.format(question.id)
                 await self._conversations.end_turn(turn, last, key=key, content=_closed(question, why))
 
     async def _close(

@@ -300,7 +300,7 @@ class InboxRouter:
         with self._turns.controlled(inbound.thread, inbound.person) as control:
             files, refused = await self._files.take(item, said, control)
         if control.by is not None:
-            await self._questions.drop([question], f"Stopped by {control.by.shown}.")
+            await self._questions.drop([question], f"Stopped by {control.by.shown}.", ended_by=control.ended_by[0])
         else:
             words = " ".join((said.text, *refused))
             try:

@@ -185,6 +185,6 @@ class Turns:
         question = await self._questions.open_for(inbound.thread, inbound.person)
         if question is None:
             return False
-        await self._questions.drop([question], f"Stopped by {inbound.person.shown}.")
+        await self._questions.drop([question], f"Stopped by {inbound.person.shown}.", ended_by=item.id)
         await self._replies.say(item, f"stopping:{item.id}", DROPPED)
         return True

@@ -16,7 +16,7 @@ from agent.domain.content import Card
 from agent.domain.errors import BadData
 from agent.domain.value import Value
 
-VERSION = 2
+VERSION = 3
 COMMAND_KEY = "command:{}"  # of the answer to a command without a turn, by the inbox item that it answers
 ERROR_KEY = "error:{}"  # of what could not be done, by the inbox item or the turn that it is about
 ACT_KEY = "act:{}"  # of what a command over the whole session says in the thread, by its inbox item
@@ -69,6 +69,14 @@ class Interrupted(Event):
     """Somebody ended the reply before; what was said of it stands there."""
 
     kind: Literal["interrupted"] = "interrupted"
+    person: str = ""
+
+
+class Failed(Event):
+    """What was asked for before could not be done; the text says why. A turn ends with it."""
+
+    kind: Literal["failed"] = "failed"
+    text: str
 
 
 class ToolCalled(Event):
@@ -126,10 +134,30 @@ class ApprovalAct(Event):
 
 
 class Compacted(Event):
-    """From here on models read the summary in place of what was said; an empty one is a fresh start."""
+    """From here on models read the summary in place of what was said; an empty one is a fresh start.
+
+    `person` asked for it; empty where the conversation was getting too long.
+    """
 
     kind: Literal["compacted"] = "compacted"
     summary: str
+    person: str = ""
+
+
+class Undone(Event):
+    """Somebody took this turn back; `text` says what of it stays done."""
+
+    kind: Literal["undone"] = "undone"
+    person: str
+    text: str
+
+
+class Resumed(Event):
+    """Somebody has a thread go on with this session, or has it read from its beginning again, as `text` says."""
+
+    kind: Literal["resumed"] = "resumed"
+    person: str
+    text: str
 
 
 class TurnEnded(Event):
@@ -144,6 +172,7 @@ SessionEvent = Annotated[
     | Steered
     | Replied
     | Interrupted
+    | Failed
     | ToolCalled
     | ToolAnswered
     | CardShown
@@ -151,6 +180,8 @@ SessionEvent = Annotated[
     | ApprovalAsked
     | ApprovalAct
     | Compacted
+    | Undone
+    | Resumed
     | TurnEnded,
     Field(discriminator="kind"),
 ]

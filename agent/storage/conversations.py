@@ -44,6 +44,14 @@ def add_message(connection: Connection, owner: Turn, said: ModelMessage) -> Mode
     return replace(said, id=number, text=text, whole="")
 
 
+def note_act(connection: Connection, message_id: int, act: str, key: str, number: int = 0) -> None:
+    """Keep with a message what a command did to its session after it; `key` is of what that says in the thread."""
+    own = message.c.id == message_id
+    facts = json.loads(connection.execute(select(message.c.facts).where(own)).scalar_one() or "{}")
+    acts = [*facts.get("acts", ()), [act, key, number]]
+    connection.execute(update(message).where(own).values(facts=json.dumps(facts | {"acts": acts})))
+
+
 def as_turn(row: Row[Any]) -> Turn:
     """A turn from its row."""
     thread, person = wire.decode(Thread, row.thread), wire.decode(Person, row.person)
@@ -74,7 +82,7 @@ def as_message(row: Row[Any]) -> ModelMessage:
         window=facts.get("window", 0),
         cost_usd=facts.get("cost_usd", 0.0),
         seconds=facts.get("seconds", 0.0),
-        stopped=facts.get("stopped", False),
+        ended_by=facts.get("ended_by", -int(facts.get("stopped", False))),  # `stopped` is what older bots stored
         note=facts.get("note", ""),
         cut_chars=facts.get("cut_chars", 0),
         id=row.id,
@@ -106,7 +114,7 @@ def _facts(said: ModelMessage) -> str:
         "window": said.window,
         "cost_usd": said.cost_usd,
         "seconds": said.seconds if said.tokens else 0.0,  # of the rules nobody asks how long they took
-        "stopped": said.stopped,
+        "ended_by": said.ended_by,
         "note": said.note,
         "cut_chars": said.cut_chars,
         "speaker": said.speaker if said.steers else "",  # else it is the turn's person
@@ -295,6 +303,8 @@ class SqlConversations:
 
         def store(connection: Connection) -> None:
             number = connection.execute(insert(compaction).returning(compaction.c.id), values).scalar_one()
+            if key:
+                note_act(connection, made.made_after, "compacted" if made.upto else "resumed", key, number)
             shown = key or f"compaction:{number}"
             put_post(connection, shown, thread, Content(text=text), whisper=None, urgent=True)
 

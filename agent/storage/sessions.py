@@ -18,15 +18,14 @@ from agent.domain.inbound import Inbound, Person, Thread
 from agent.domain.questions import QUESTION_KEY, Question
 from agent.domain.session_events import ACT_KEY, ERROR_KEY, Recording, quoted
 from agent.ports import ModelMessage, Role
-from agent.storage.conversations import as_compaction, as_message, as_turn
+from agent.storage.conversations import as_compaction, as_message, as_turn, note_act
 from agent.storage.database import Database
 from agent.storage.outbox import put_post
-from agent.storage.session_events import events_of
+from agent.storage.session_events import SOMEBODY, events_of
 from agent.storage.tables import approval, binding, compaction, inbox, message, outbox, question, turn
 from agent.stores import Forgotten, InboxState, SessionInfo, Turn, TurnState
 
 DELETED = "[deleted]"
-SOMEBODY = "somebody"
 NAMED = r"(\b(?:question for|changed by|asked by|stopped by|continued by|left at that by|told to) |; )({})(?!\w)"
 SUMMARISED = "The last turn is part of a summary, or from before a fresh start; it cannot be taken out."
 BUSY = "A turn is at work here, or waits for people. Say `stop`, or decide on its card first."
@@ -72,6 +71,7 @@ class SqlSessions:
                 raise Conflict(BUSY)
             rows = connection.execute(query).all()
             _unsummarise(connection, rows)
+            note_act(connection, rows[-1].id, "undone", key)
             text = notice([as_message(row) for row in rows])
             put_post(connection, key, thread, Content(text=text), whisper=None, urgent=True)
 
@@ -143,6 +143,11 @@ class SqlSessions:
             connection.execute(delete(binding).where(binding.c.thread_key == thread.key))
             values = {"thread_key": thread.key, "session_id": session_id, "thread": wire.encode(thread).decode()}
             connection.execute(insert(binding), values)
+            newest = connection.execute(
+                select(func.max(message.c.id)).where(message.c.session_id == session_id)
+            ).scalar()
+            if newest is not None:
+                note_act(connection, newest, "resumed", key)
             put_post(connection, key, thread, Content(text=text), whisper=None, urgent=True)
 
         await self._database.write(store)

@@ -17,14 +17,17 @@ from agent.domain.session_events import (
     Asked,
     CardShown,
     Compacted,
+    Failed,
     QuestionAsked,
     Recording,
     Replied,
+    Resumed,
     SessionEvent,
     Steered,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
+    Undone,
     recording_of,
 )
 from agent.storage import sql_stores
@@ -55,7 +58,7 @@ async def recorded(source: str) -> Recording:
 
 def _in_file(path: Path) -> Recording:
     try:
-        return recording_of(path.read_text(encoding="utf-8").split("\n"))
+        return recording_of(path.read_text(encoding="utf-8-sig").split("\n"))
     except UnicodeDecodeError:
         raise BadData(f"{path} is no text. `export` in a thread makes a recording.") from None
 
@@ -87,6 +90,8 @@ def shown(event: SessionEvent) -> Iterator[RenderableType]:
             yield _words(event)
         case Replied(text=text) if text:
             yield Markdown(without_traps(harmless(text)))
+        case Failed():
+            yield Text(harmless(event.text), style="red")
         case ToolCalled():
             yield _line(f"→ {event.tool} {event.arguments}")
         case ToolAnswered():
@@ -98,7 +103,7 @@ def shown(event: SessionEvent) -> Iterator[RenderableType]:
             yield Text(harmless(f"{event.text}\n[{choices}]"), style="bold")
         case ApprovalAsked(card=card) if card is not None:
             yield _card(card)
-        case ApprovalAct() | Compacted() | TurnEnded() if line := what_became(event):
+        case ApprovalAct() | Compacted() | Undone() | Resumed() | TurnEnded() if line := what_became(event):
             yield Text(harmless(line), style="bold" if isinstance(event, ApprovalAct) else "dim italic")
 
 

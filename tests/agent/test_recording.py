@@ -1,19 +1,36 @@
 """A recorded session has everything that happened in it, and can be read back and shown."""
 
+import contextlib
 import io
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from agent.brain import Brain
 from agent.conversation.exported import as_markdown
 from agent.domain.errors import BadData
-from agent.domain.session_events import ApprovalAct, ApprovalAsked, Asked, CardShown, Recording, recording_of
+from agent.domain.session_events import (
+    ApprovalAct,
+    ApprovalAsked,
+    Asked,
+    CardShown,
+    Compacted,
+    Failed,
+    Interrupted,
+    Recording,
+    Resumed,
+    Undone,
+    recording_of,
+)
 from agent.ports import ModelReply, ToolCall
 from bot.console.replay import play
+from bot.console.replay import recorded as read
 from tests.agent.conftest import Harness
 from tests.agent.test_beside_a_turn import Drips
+from tests.agent.test_sessions import ELSEWHERE, answers, tells
 from tests.agent.test_turns import attached
 from tests.fakes import ALICE, BOB, THREAD, ScriptedModel, commanded, said
 
@@ -51,7 +68,7 @@ async def test_a_recording_has_all_that_happened_and_can_be_read_back(harness: H
     assert [event.kind for event in recording.events] == [
         *("asked", "replied", "tool_called", "question_asked", "tool_called", "tool_answered", "card_shown"),
         *("tool_answered", "replied", "tool_called", "approval_asked", "approval_act", "tool_answered"),
-        *("replied", "turn_ended", "asked", "replied", "turn_ended", "compacted"),
+        *("replied", "turn_ended", "asked", "replied", "turn_ended", "undone", "compacted"),
     ]
     (asked,) = (event for event in recording.events if isinstance(event, ApprovalAsked))
     (decided,) = (event for event in recording.events if isinstance(event, ApprovalAct))
@@ -60,10 +77,19 @@ async def test_a_recording_has_all_that_happened_and_can_be_read_back(harness: H
         *(asked.approval, "rejected", "alice"),
         "it is late",
     )
-    timed = {"asked", "replied", "tool_called", "tool_answered", "approval_asked", "approval_act", "compacted"}
+    timed = {
+        "asked",
+        "replied",
+        "tool_called",
+        "tool_answered",
+        "approval_asked",
+        "approval_act",
+        "undone",
+        "compacted",
+    }
     assert {event.kind for event in recording.events if event.at} == timed
     lines = list(recording.lines())
-    assert json.loads(lines[0]) == {"kind": "session", "version": 2, "session": recording.session}
+    assert json.loads(lines[0]) == {"kind": "session", "version": 3, "session": recording.session}
     assert recording_of(lines) == recording
 
 
@@ -72,17 +98,23 @@ async def test_an_answer_that_somebody_ended_and_how_long_one_took_are_recorded(
     async with harness.open() as brain:
         await brain.router.accept(said("tell me"))
         await harness.until(lambda: any("Slowly" in text for text in harness.adapter.texts()))
-        await brain.router.accept(said("stop"))
+        await brain.router.accept(said("stop", person=BOB))
         await brain.router.idle()
         drips.may_end.set()
         await brain.router.accept(said("and now?"))
         await brain.router.idle()
         session_id = await brain.stores.conversations.session_of(THREAD, create=False)
         recording = await brain.stores.sessions.recording(session_id or "")
+        with contextlib.closing(sqlite3.connect(harness.folder / "test.db")) as database, database:
+            database.execute("UPDATE message SET facts = ? WHERE facts LIKE '%ended_by%'", ('{"stopped": true}',))
+        unknown = await brain.stores.sessions.recording(session_id or "")
+    assert [event.person for event in recording.events if isinstance(event, Interrupted)] == ["bob"]
+    assert [event.person for event in unknown.events if isinstance(event, Interrupted)] == [""]  # of an older bot
     kinds = [event.kind for event in recording.events]
     assert kinds == ["asked", "replied", "interrupted", "turn_ended", "asked", "replied", "turn_ended"]
-    older = [line.replace('"version": 2', '"version": 1') for line in recording.lines()]
-    assert recording_of(older) == recording
+    for version in (1, 2):
+        older = [line.replace('"version": 3', f'"version": {version}') for line in unknown.lines()]
+        assert recording_of(older) == unknown
     assert "interrupted" not in as_markdown(recording)
 
 
@@ -93,13 +125,15 @@ async def test_a_recording_is_shown_as_it_was(harness: Harness, csv: Path) -> No
     shown = out.getvalue()
     for text in (
         *("› alice", "train on it", "@visits.csv", "Let me look.", "→ inspect_dataset", "Which seed?", "[3 · 7]"),
-        *("Rejected by alice: it is late", "Then not.", "› bob", "This turn was taken back.", "A fresh start."),
+        *("Rejected by alice: it is late", "Then not.", "› bob", "This turn was taken back."),
+        *("Taken back by bob: I forgot the last turn: “hello there”", "A fresh start, asked for by bob."),
     ):
         assert text in shown
     assert "[Approve]" not in shown
     markdown = as_markdown(recording)
     assert "**bob**" in markdown
     assert "_Rejected by alice: it is late_" in markdown
+    assert "_Taken back by bob: I forgot the last turn" in markdown
 
 
 async def test_a_recording_names_no_folder_of_this_machine(harness: Harness, csv: Path) -> None:
@@ -117,7 +151,7 @@ async def test_a_recording_names_no_folder_of_this_machine(harness: Harness, csv
     [
         ([], "The file is empty"),
         (['{"role": "user"}'], "its first line is not about a session"),
-        (['{"kind": "session", "version": 9}'], "has version 9, and this Trainyard reads up to version 2"),
+        (['{"kind": "session", "version": 9}'], "has version 9, and this Trainyard reads up to version 3"),
         (['{"kind": "session", "version": 1}', "", '{"kind": "sang"}'], "Line 3 is no event of a session"),
     ],
 )
@@ -143,3 +177,90 @@ async def test_a_command_that_only_looks_stands_in_the_recording_with_its_answer
         await brain.stores.sessions.forget(ALICE)
         left = await brain.stores.sessions.recording(session_id or "")
         assert not [event for event in left.events if not event.turn]
+
+
+async def recording_here(brain: Brain) -> Recording:
+    session_id = await brain.stores.conversations.session_of(THREAD, create=False)
+    return await brain.stores.sessions.recording(session_id or "")
+
+
+async def test_what_failed_is_told_from_an_answer(harness: Harness) -> None:
+    def breaks(_: object) -> ModelReply:
+        raise RuntimeError("a bug")
+
+    harness.model = ScriptedModel(breaks, ModelReply("Hello.", (), "m"))
+    async with harness.open() as brain:
+        await tells(harness, brain, "break")
+        await tells(harness, brain, "hi")
+        await tells(harness, brain, "new")
+        await tells(harness, brain, "undo")  # of what is before a fresh start
+        recording = await recording_here(brain)
+        assert [event.kind for event in recording.events] == [
+            *("asked", "failed", "turn_ended", "asked", "replied", "turn_ended", "compacted", "asked", "failed"),
+        ]
+        broke, refused = (event for event in recording.events if isinstance(event, Failed))
+        assert broke.text.startswith("Something broke here (id ")
+        assert refused.text.startswith("The last turn is part of a summary, or from before a fresh start")
+        assert recording_of(recording.lines()) == recording
+        out = io.StringIO()
+        await play(recording, Console(file=out, width=100))
+        for shown in (out.getvalue(), as_markdown(recording)):
+            assert "Something broke here (id " in shown
+        assert "**Trainyard** (failed)\n\nSomething broke here" in as_markdown(recording)
+        await brain.stores.sessions.forget(ALICE)
+        left = await recording_here(brain)
+    assert [event.text for event in left.events if isinstance(event, Failed)] == ["[deleted]"]
+    assert [event.person for event in left.events if isinstance(event, Compacted)] == ["somebody"]
+
+
+async def test_who_compacted_undid_and_resumed_is_recorded(harness: Harness) -> None:
+    harness.model = answers("It is blue.", "They spoke of a colour.", "It is red.", "It is green.", "Yes.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "what colour is it?")
+        here = (await recording_here(brain)).session
+        await tells(harness, brain, "compact", person=BOB)
+        await tells(harness, brain, "and now?")
+        await tells(harness, brain, "undo", person=BOB)
+        await tells(harness, brain, f"resume {here}")
+        await tells(harness, brain, "what now?", thread=ELSEWHERE)
+        await tells(harness, brain, f"resume {here}", thread=ELSEWHERE, person=BOB)
+        recording = await recording_here(brain)
+        assert [event.kind for event in recording.events] == [
+            *("asked", "replied", "turn_ended", "compacted", "asked", "replied", "turn_ended"),
+            *("undone", "resumed", "resumed"),
+        ]
+        (compacted,) = (event for event in recording.events if isinstance(event, Compacted))
+        assert (compacted.summary, compacted.person) == ("They spoke of a colour.", "bob")
+        (undone,) = (event for event in recording.events if isinstance(event, Undone))
+        taken_back = next(event.turn for event in recording.events if getattr(event, "text", "") == "and now?")
+        assert (undone.turn, undone.person) == (taken_back, "bob")
+        resumed = [(event.person, event.text) for event in recording.events if isinstance(event, Resumed)]
+        assert [person for person, _ in resumed] == ["alice", "bob"]
+        assert resumed[0][1] == "I read this conversation from its beginning again."
+        assert f"goes on with the conversation `{here}`" in resumed[1][1]
+        assert recording_of(recording.lines()) == recording
+        await brain.stores.sessions.forget(BOB)
+        left = await recording_here(brain)
+    assert [event.person for event in left.events if isinstance(event, Undone | Resumed)] == [
+        *("somebody", "alice", "somebody"),
+    ]
+
+
+async def test_who_dropped_a_question_ended_its_turn(harness: Harness) -> None:
+    harness.model = ScriptedModel(ModelReply("", (ASK,), "m"))
+    async with harness.open() as brain:
+        await tells(harness, brain, "ask me")
+        assert "dropped my question" in await tells(harness, brain, "stop")
+        events = (await recording_here(brain)).events
+    assert [event.kind for event in events][-3:] == ["replied", "interrupted", "turn_ended"]
+    assert [event.person for event in events if isinstance(event, Interrupted)] == ["alice"]
+
+
+async def test_a_recording_that_an_editor_gave_a_byte_order_mark_is_read(harness: Harness, tmp_path: Path) -> None:
+    harness.model = answers("Hello.")
+    async with harness.open() as brain:
+        await tells(harness, brain, "hi")
+        recording = await recording_here(brain)
+    path = tmp_path / "conversation.jsonl"
+    path.write_text("\n".join(recording.lines()), encoding="utf-8-sig")
+    assert await read(str(path)) == recording

@@ -15,6 +15,7 @@ from agent.domain.content import Document
 from agent.domain.errors import Conflict
 from agent.domain.inbound import Thread
 from agent.domain.policy import Effect
+from agent.domain.session_events import Compacted
 from agent.llm.chain import paired
 from agent.ports import ModelMessage, ModelReply, Role, ToolCall
 from agent.tools.tool import Caller, Result, Tool
@@ -233,9 +234,15 @@ async def test_undo_of_a_turn_that_compacts_itself_leaves_no_summary(harness: Ha
     async with harness.open() as brain:
         await tells(harness, brain, "do the canary")
         assert any("getting long, so I summarised" in text for text in harness.adapter.texts())
+        session_id = await brain.stores.conversations.session_of(THREAD, create=False) or ""
+        before = (await brain.stores.sessions.recording(session_id)).events
         assert "I forgot the last turn: “do the canary”" in await tells(harness, brain, "undo")
+        after = (await brain.stores.sessions.recording(session_id)).events
         await tells(harness, brain, "what now?")
     assert words(asked[-1]) == ["what now?"]
+    by_itself = [event for event in before if isinstance(event, Compacted)]
+    assert {event.person for event in by_itself} == {""}
+    assert [event for event in after if isinstance(event, Compacted)] == by_itself
 
 
 async def test_what_a_summary_alone_stands_for_is_not_undone(harness: Harness) -> None:
@@ -328,17 +335,17 @@ async def test_export_gives_all_of_it_as_two_files(harness: Harness) -> None:
     files: tuple[Document, ...] = harness.adapter.shown[-1].files
     assert [file.name for file in files] == ["conversation.jsonl", "conversation.md"]
     header, *rows = [json.loads(line) for line in Path(files[0].path).read_text().splitlines()]
-    assert (header["kind"], header["version"]) == ("session", 2)
+    assert (header["kind"], header["version"]) == ("session", 3)
     assert [(row["kind"], row.get("text") or row.get("state"), row.get("person")) for row in rows] == [
         ("asked", "hello there", "alice"),
         ("replied", "Hello.", None),
         ("turn_ended", "done", None),
-        ("compacted", None, None),
+        ("compacted", None, "alice"),
         ("asked", "bye", "bob"),
         ("replied", "Bye.", None),
         ("turn_ended", "done", None),
     ]
-    assert "_A fresh start._" in Path(files[1].path).read_text()
+    assert "_A fresh start, asked for by alice._" in Path(files[1].path).read_text()
     assert "**Trainyard**\n\nBye." in Path(files[1].path).read_text()
 
 
