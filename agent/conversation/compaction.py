@@ -36,7 +36,7 @@ from agent.stores import Compaction, Conversations, Turn
 
 FULL_SHARE = 0.8  # of the window; then something is done
 ROOM_SHARE = 0.6  # with less than that used, nothing more is
-SUMMARY_SHARE = 0.1  # of a window, for a summary
+SUMMARY_SHARE, SHORT_SUMMARY = 0.1, 200  # of a window, for a summary; one of so few tokens is never cut
 LEAST_SHARE = 0.005  # of a window, for one message
 BESIDES_TOKENS = 7_000  # the system's word and the tools
 CLEARED = "_The conversation was getting long, so I put {results} of earlier steps away; I can read each again._"
@@ -161,7 +161,7 @@ class Compactor:
         finally:
             for reply in paid:
                 await self._bills.add(turn, reply)
-        return fitting(text or in_short(talk, upto=upto), most_tokens=int(window * SUMMARY_SHARE))
+        return fitting(text or in_short(talk, upto=upto), most_tokens=max(SHORT_SUMMARY, int(window * SUMMARY_SHARE)))
 
     async def _store(self, turn: Turn, talk: Conversation, made: Compaction, notice: str, *, key: str) -> None:
         """A small window is full again and again: the turn's one line about it changes then."""
