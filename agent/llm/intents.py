@@ -192,6 +192,11 @@ _STOPS_THEN = re.compile(
     rf"{ASKED}(?:stop|pause|halt|kill|end)\b(?: (?:it|this|the run|the training))? (?:after|at|when|once|in)\b",
     re.IGNORECASE,
 )
+_ONCE_OVER = re.compile(
+    r"\W*(?:once|when|as soon as|after)\s+(?:it|the (?:run|training|job)|this|that|r-[0-9a-z]{6})(?:['’]s| is| has)?"
+    r"(?: been)?\s+(?:done|finish\w*|over|complete\w*|ready|ended|end|succe\w+|through)\b",
+    re.IGNORECASE,
+)
 _ELSEWHERE = re.compile(
     r"\b(?:another|a different|the other|some other) (?:host|machine|gpu|node|server|box)\b|\bon (?:gpu|host) \d",
     re.IGNORECASE,
@@ -252,7 +257,7 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     if not re.search(r"\w", asked):
         return Decision("inspect_dataset" if place.with_file else None)
     decision = _decided(asked, place)
-    if decision.intent in PLANNED and place.has_runs and _STOPS_THEN.match(asked):
+    if decision.intent in PLANNED and place.has_runs and (_STOPS_THEN.match(asked) or _ONCE_OVER.match(asked)):
         return Decision("later")  # “stop after epoch 3” is no plan with three epochs
     return _at_once(decision, in_figures(asked, keep=place.columns)) if decision.intent in _VERBS else decision
 

@@ -11,7 +11,7 @@ from agent.llm.places import Place
 from agent.llm.slots.budgets import budget_arguments
 from agent.llm.slots.conversations import preference_arguments
 from agent.llm.slots.unread import unread
-from tests.agent.planner_talk import after_a_look
+from tests.agent.planner_talk import after_a_look, reply, user
 
 AT_ONCE = {"pause_run", "resume_run", "retry_run", "stop_run", "kill_run", "set_priority"}
 
@@ -84,8 +84,14 @@ def test_what_no_plan_holds_is_asked_about(words: str, missed: str) -> None:
     assert missed in unread("start_training", {"file": "churn.csv", "target": "churned"}, words, ("churned",))
 
 
-def test_stopping_later_is_no_plan_of_fewer_epochs() -> None:
-    assert decided("stop after epoch 3", RunState.RUNNING) == "later"
+@pytest.mark.parametrize("words", ["stop after epoch 3", "once it's finished put it up as an api"])
+def test_what_waits_for_a_run_is_no_plan_now(words: str) -> None:
+    assert decided(words, RunState.RUNNING) == "later"
+
+
+async def test_data_of_the_hub_are_fetched_by_their_name() -> None:
+    (fetch,) = (await reply(user("load imdb from hugging face and train a sentiment model"))).calls
+    assert (fetch.name, json.loads(fetch.arguments)) == ("fetch_data", {"address": "hf:imdb"})
 
 
 async def test_texts_alone_teach_a_model_to_write() -> None:

@@ -93,6 +93,14 @@ def _stands_alone(answer: str, question: str) -> bool:
     return decide(answer, Place(has_runs=True)).intent not in _GOES_ON
 
 
+_ON_THE_HUB = re.compile(  # “load imdb from hugging face”
+    r"\b(?:load|fetch|get|take|grab|pull|download)\s+(?:the\s+)?(?!(?:data|it|this|that|them|weights?|models?|files?"
+    r"|rows?|tokenizer|pretrained|one|something)\b)([\w-][\w.-]*(?:/[\w.-]+)?)\s+(?:(?:data ?set|data|corpus)\s+)?"
+    r"(?:from|off)\s+(?:the\s+)?(?:hugging ?face|hf hub|hub)\b(?: hub\b)?",
+    re.IGNORECASE,
+)
+
+
 def request_of(
     said: ModelMessage, messages: Sequence[ModelMessage], begun: int, otherwise: str = ""
 ) -> tuple[Request, str | None]:
@@ -104,6 +112,7 @@ def request_of(
     programs = tuple(file.name for file in said.files if file.is_program)
     text = said.text.removesuffix(f"; {WITHOUT_IT}")
     settled = text != said.text
+    text = _ON_THE_HUB.sub(lambda found: f"hf:{found[1]}", text)
     address = address_in(text)
     otherwise = _read(otherwise, messages)
     if address is None:
