@@ -133,6 +133,7 @@ class ToolCalls:
         if not (asks or reads) and await self._questions.waits(turn):
             return ASKED_FIRST
         if not (asks or reads) and not await self._conversations.start_call(turn.id, call.id):
+            await self._dispatcher.write_down(caller, call, unsure=True)
             return UNKNOWN_OUTCOME
         try:
             if may_be_cut:

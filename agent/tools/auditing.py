@@ -19,7 +19,7 @@ from agent.tools.tool import Arguments, Caller, Result, Tool
 SHOWN = 12
 MOST_EXPORTED = 100_000
 SHORT_HASH = 16
-SUBJECT_CHARS = 200
+SUBJECT_CHARS, UNSURE = 200, " (a restart cut it off; it may be done)"
 COLUMNS = ("number", "at", "who", "act", "subject", "channel", "digest", "previous", "hash")
 
 
@@ -31,10 +31,12 @@ class Acts:
         self._log = log
         self._clock = clock
 
-    async def done(self, caller: Caller, tool: str, arguments: Mapping[str, JsonValue]) -> None:
-        """`arguments` are exact; what looks like a secret in them is not written."""
+    async def done(
+        self, caller: Caller, tool: str, arguments: Mapping[str, JsonValue], *, unsure: bool = False
+    ) -> None:
+        """`arguments` are exact; what looks like a secret in them is not written. `unsure`: a restart cut it off."""
         said = [str(value) if name == "run" else f"{name}={value}" for name, value in arguments.items()]
-        subject = without_secrets(" ".join((tool, *said)))[0][:SUBJECT_CHARS]
+        subject = without_secrets(" ".join((tool, *said)))[0][:SUBJECT_CHARS] + (UNSURE if unsure else "")
         digest = hash_of({"tool": tool, "arguments": arguments})
         await self._log.did(caller.person, caller.thread, subject, digest=digest, at=self._clock.now())
 

@@ -1,6 +1,7 @@
 """Calls tools by name. Applies argument models, roles, time limits and output caps to every caller."""
 
 import asyncio
+import contextlib
 import difflib
 import json
 import logging
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_ON_DEMAND = 8  # tools that a model is offered beside the usual ones
 WHOLE_CHARS = 400_000  # of a result that is kept to be read on
+REST = "\n[What came after this was too long to be kept. Ask for less at a time.]"
 OUTCOME_UNKNOWN = {"outcome": "unknown"}  # beside the error of a call that may have changed something
 UNKNOWN_OUTCOME = (
     '{"error": "This call was begun before a restart and its outcome is unknown. '
@@ -210,16 +212,22 @@ class Dispatcher:
         await self._write_down(tool, caller, arguments, result)
         return _safe(result)
 
-    async def write_down(self, caller: Caller, call: ToolCall) -> None:
-        """Write a call down that was carried out before a restart, which may have come in between."""
-        tool = self._tools[call.name]
-        await self._write_down(tool, caller, _parsed(tool, call.arguments), Result(""))
+    async def write_down(self, caller: Caller, call: ToolCall, *, unsure: bool = False) -> None:
+        """Write a call down that was carried out before a restart, which may have come in between.
 
-    async def _write_down(self, tool: Tool, caller: Caller, arguments: Arguments, result: Result) -> None:
+        `unsure` where it may have come before the act.
+        """
+        tool = self._tools[call.name]
+        with contextlib.suppress(BadRequest):  # with such arguments nothing was done
+            await self._write_down(tool, caller, _parsed(tool, call.arguments), Result(""), unsure=unsure)
+
+    async def _write_down(
+        self, tool: Tool, caller: Caller, arguments: Arguments, result: Result, *, unsure: bool = False
+    ) -> None:
         if self._acts is not None and tool.effect is not Effect.READ and not tool.harmless:
             run = {"run": result.data["run"]} if "run" in result.data else {}
             exact = arguments.model_dump(mode="json", exclude_none=True) | run
-            await self._acts.done(caller, tool.name, exact)
+            await self._acts.done(caller, tool.name, exact, unsure=unsure)
 
     async def execute(self, name: str, caller: Caller, exact: dict[str, JsonValue], token: str) -> Result:
         """Do what was approved; a repetition with the same token does nothing new.
@@ -256,7 +264,9 @@ class Dispatcher:
     def whole(self, name: str, result: Result) -> str:
         """A result as JSON, where `answer` leaves something of it out; else empty. At most `WHOLE_CHARS`."""
         whole = _json({"text": result.text, **result.data})
-        return "" if whole == self.answer(name, result) else whole[:WHOLE_CHARS]
+        if whole == self.answer(name, result):
+            return ""
+        return whole if len(whole) <= WHOLE_CHARS else whole[: WHOLE_CHARS - len(REST)] + REST
 
     async def _limited(self, tool: Tool, work: Awaitable[T]) -> T:
         try:

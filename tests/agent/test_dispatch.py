@@ -15,7 +15,7 @@ from agent.domain.inbound import Person
 from agent.domain.policy import Effect, Role
 from agent.ports import ModelMessage, ModelReply, ToolCall, ToolSchema
 from agent.ports import Role as Speaker
-from agent.tools.dispatch import Dispatcher, NeedsApproval
+from agent.tools.dispatch import REST, WHOLE_CHARS, Dispatcher, NeedsApproval
 from agent.tools.tool import Arguments, Caller, Plan, Result, Tool
 from tests.agent.conftest import Harness
 from tests.agent.stage import Stage
@@ -279,3 +279,11 @@ async def test_a_family_comes_and_goes_and_takes_no_name_of_another(caplog: pyte
     assert not dispatcher.knows("far_spend"), "its name stays its own"
     dispatcher.offer("far", [far])
     assert dispatcher.knows("far_spend")
+
+
+def test_a_result_that_is_too_long_to_be_kept_says_where_it_ends() -> None:
+    dispatcher = Dispatcher([Family(LOOK)])
+    kept = dispatcher.whole("look", Result("x" * WHOLE_CHARS))
+    assert len(kept) == WHOLE_CHARS
+    assert kept.endswith(f"x{REST}")
+    assert REST not in dispatcher.whole("look", Result("x" * (WHOLE_CHARS - 100)))

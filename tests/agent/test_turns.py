@@ -343,6 +343,9 @@ async def test_a_tool_call_of_unknown_outcome_is_told_and_not_repeated(harness: 
     async with harness.open():
         await harness.until(lambda: harness.adapter.texts() == ["I looked: nothing runs."])
     assert "outcome is unknown" in harness.model.asked[-1][-1].text  # type: ignore[attr-defined]
+    async with harness.open() as brain:
+        subjects = [entry.subject for entry in await brain.stores.audit.newest(THREAD.channel_key, most=9)]
+    assert "pause_run r-abc123 (a restart cut it off; it may be done)" in subjects
 
 
 async def test_errors_are_sentences_and_bugs_have_an_id(harness: Harness, csv: Path) -> None:
