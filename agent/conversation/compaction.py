@@ -18,6 +18,7 @@ from agent.conversation.context import (
     estimated_tokens,
     fitting,
     in_short,
+    longest_chars,
     next_read,
     read_by_model,
     summarised_upto,
@@ -85,6 +86,8 @@ class Compactor:
     async def fit(self, turn: Turn, talk: Conversation, *, overflowed: bool = False) -> None:
         """Make room where the window is nearly full, or where the model said that it overflowed."""
         window = self.window(talk)
+        if self._budgets.charged and any(longest_chars(talk, window) < len(said.text) for said in task_of(talk)):
+            await self._say_shortened(turn)
         if not overflowed and await self._fits(talk, int(FULL_SHARE * window), window):
             return
         read = min(window, _read_tokens(talk, window)) if overflowed else window  # it may be smaller than we think
@@ -125,6 +128,9 @@ class Compactor:
         """Leave out the middle of messages that must not be summarised: the request, and results not read yet."""
         while _read_tokens(talk, window) > most_tokens and talk.longest_share > LEAST_SHARE:
             talk.longest_share /= 2
+        await self._say_shortened(turn)
+
+    async def _say_shortened(self, turn: Turn) -> None:
         await self._delivery.put(f"shortened:{turn.id}", turn.thread, Content(text=SHORTENED), urgent=True)
 
     async def compact(self, turn: Turn, talk: Conversation, *, key: str) -> str:

@@ -68,12 +68,16 @@ def read_by_model(talk: Conversation, *, window: int) -> list[ModelMessage]:
     kept = [said for said in talk.history if not 0 < said.id <= made.upto or said.id in task]
     tools = _tools_by_call(talk.history)
     shown = [
-        _shortened(_put_away(said, made, tools), most_chars=int(window * talk.longest_share) * BYTES_A_TOKEN)
-        for said in _told_apart(kept)
+        _shortened(_put_away(said, made, tools), most_chars=longest_chars(talk, window)) for said in _told_apart(kept)
     ]
     if not made.summary:
         return shown
     return [ModelMessage(Role.USER, f"[summary, by Trainyard, of what was said before] {made.summary}"), *shown]
+
+
+def longest_chars(talk: Conversation, window: int) -> int:
+    """How long a message may be that is read whole."""
+    return int(window * talk.longest_share) * BYTES_A_TOKEN
 
 
 def _told_apart(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:

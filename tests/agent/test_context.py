@@ -226,6 +226,18 @@ async def test_one_message_that_is_too_long_is_read_in_part_and_said_so(small: H
     assert sum("reads the beginning and the end" in text for text in small.adapter.texts()) == 1
 
 
+async def test_a_message_that_is_read_in_part_is_told_of_without_an_overflow_too(small: Harness) -> None:
+    small.model = model = ScriptedModel(ModelReply("Read.", (), "m"), ModelReply("Short.", (), "m"))
+    async with small.open() as brain:
+        await brain.router.accept(said(f"begin {'word ' * 7_000}end"))
+        await small.until(lambda: "Read." in small.adapter.texts())
+        await brain.router.accept(said("and now?"))
+        await small.until(lambda: "Short." in small.adapter.texts())
+        await brain.delivery.idle()
+    assert "\n…\n" in model.asked[0][-1].text
+    assert sum("reads the beginning and the end" in text for text in small.adapter.texts()) == 1
+
+
 async def test_results_of_one_reply_that_are_too_long_together_are_read_in_part(small: Harness) -> None:
     small.model = model = Narrow(looks(*(f"{letter}:40000" for letter in "abcdef")), ModelReply("All seen.", (), "m"))
     async with small.open() as brain:
