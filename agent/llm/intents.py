@@ -197,6 +197,11 @@ _ONCE_OVER = re.compile(
     r"(?: been)?\s+(?:done|finish\w*|over|complete\w*|ready|ended|end|succe\w+|through)\b",
     re.IGNORECASE,
 )
+_WHAT_IS_IN = re.compile(
+    r"\W*(?:(?:so|ok|hm+|and|wait)\W+)*what(?:['’]?s| is| are)\s+(?:\w+\s)?in\s+(?:this|that|the|it|here|there)"
+    r"\b[^.,;]*\??\W*$",
+    re.IGNORECASE,
+)
 _ELSEWHERE = re.compile(
     r"\b(?:another|a different|the other|some other) (?:host|machine|gpu|node|server|box)\b|\bon (?:gpu|host) \d",
     re.IGNORECASE,
@@ -291,6 +296,8 @@ def _decided(asked: str, place: Place) -> Decision:
     best = found[0]
     if (rather := _nothing_or_a_look(asked, place)) is not None:
         return rather
+    if place.with_file and _WHAT_IS_IN.match(asked):
+        return Decision("inspect_dataset")
     wish = _act_at_the_end(asked) or asked
     if (place.has_runs or not place.with_file) and (act := _act_in(wish)):
         return _checked(act, wish, place)

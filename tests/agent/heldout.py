@@ -1,9 +1,9 @@
 """How well the planner without a model reads sentences whose author had not seen it.
 
-Tables: the errors of the held-out sentences and of the blind tables `A`, `C` to `I`, `L` to `R` and `T` to `Y` were
-looked at while the planner was made; of `T` to `Y` some wordings were learned. Those of `B`, `S` and `Z` were not: only
-their totals are ever looked at, and whoever mends the planner by a single sentence of them leaves nothing to measure
-with. `T` to `Z` are what a team types in a month of working days, by eight writers; `S` was written to be hard.
+Tables: the errors of the held-out sentences and of the blind tables were looked at while the planner was made, those of
+`J` and `K` after it; of `T` to `Y` some wordings were learned. Those of `B`, `S` and `Z` were not looked at: only their
+totals ever are, and whoever mends the planner by a single sentence of them leaves nothing to measure with. `J`, `K` and
+`T` to `Z` are what a team types in a month of working days, by ten writers; `S` was written to be hard.
 
 Each sentence is said in a small conversation (`*_contexts.json`) and followed through its look-ups; its last call
 is judged. A run with changes may be planned as a copy of a run (`clone_run`) or as the thread's plan once more: those

@@ -72,8 +72,8 @@ _HOW_SURE = re.compile(
 )
 _WHAT_IF = re.compile(r"\W*(?:and|what|how about|und|was|wie|et|qu['e]|y|qué)\b|那|如果", re.IGNORECASE)
 _MAKES = re.compile(
-    r"\b(?:(?<!you )find|make|build|sort|split|divide|into|train|run|such|bilde|mach\w*|teile?|trouve|fais|busca|haz)\b"
-    r"|分成|聚成",
+    r"\b(?:(?<!you )find|look for|make|build|sort|split|divide|into|train|run|such|bilde|mach\w*|teile?|trouve|fais"
+    r"|busca|haz)\b|分成|聚成",
     re.IGNORECASE,
 )
 _TRAIN_WORD = re.compile(r"\b(?:re-?)?train\b", re.IGNORECASE)

@@ -11,6 +11,7 @@ _SAID = (
     r"\bwhen(?:ever)? you (?:have|get|find) (?:an? (?:minute|moment|sec(?:ond)?|chance)|(?:some )?time)",
     r"\b(?:many )?(?:thanks|thank you|thx|cheers)(?: (?:in advance|a (?:lot|bunch|million)|so much|very much|again))?",
     r"\b(?:that |this |it |which )?would be (?:great|nice|lovely|awesome|super|cool|perfect)(?: thanks)?",
+    r"\b(?:stp|svp|pls|plz)\b",
     r"\bsorry (?:to (?:bother|nag|be a (?:pain|nuisance|bother))(?: you)?|for (?:the )?(?:noise|trouble|bother))"
     r"(?:,? but)?|\bmuch appreciated",
     r"\b(?:wenn|falls)(?:['’]?s| es)? (?:geht|möglich(?: ist)?|(?:dir|euch|ihnen) nichts ausmacht|passt|okay ist)",

@@ -93,6 +93,7 @@ _AS_TEXT = (
     r" (?:(?:the|den|die|das|le|la|el) )?{0}\b|"
     r"\btext(?:s| column)?\s*(?:(?:is|are|stands?|lies?) in|is|are|=|:|from|in)\s*(?:the )?(?:column )?[`\"“]?{0}\b"
     r"|\b(?:from|use|using|read|reads?|only)\s+(?:the )?{0} texts?\b"
+    r"|\bfrom (?:just |only )?(?:the )?{0}\b(?! (?:to|and)\b)"
     r"|\b{0}[`\"”]?\s*(?:column )?(?:(?:is|has|holds|contains|as)\s+(?:the\s+)?)texts?\b(?! (?:length|classif))"
     r"|\btext(?:spalte)? (?:ist|steht in|aus)\s+{0}\b|\b{0} als text\b"
     r"|\btexte? (?:est )?(?:dans |de )?(?:la colonne )?{0}\b"
