@@ -15,7 +15,7 @@ from agent.llm.chain import GatewayModel
 from agent.ports import Model, ModelMessage, ModelReply, Role, ToolSchema
 from tests.platforms.model_server import ModelServer
 
-HANG_S = 30.0
+HANG_S = 60.0  # also for the first answer, before which LiteLLM is loaded beside all other tests
 SILENCE_S = 2.0
 ANSWER_S = 5.0
 CANARY = "sk-canary-7f3a9c51e2d84b60"
