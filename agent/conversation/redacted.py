@@ -1,6 +1,7 @@
 """Takes secrets out of what people send and models say before it is stored or shown, and has the warning for people."""
 
 import json
+import re
 from dataclasses import replace
 
 from agent.domain.inbound import Clicked, Commanded, Inbound, Said
@@ -8,6 +9,8 @@ from agent.domain.redaction import SHORTEST_SECRET, hidden, without_secrets
 from agent.ports import ModelReply, ToolCall
 
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
+_SAYS_SECRET = re.compile("passw|pwd|passphrase|authorization|bearer|kaggle", re.IGNORECASE)
+_LONG_CHARS = 16  # the shortest value that is known for a secret without such a word
 _BEFORE_CHARS = 200  # of what was shown, which may say that a secret follows
 
 REMEDY = (
@@ -92,10 +95,17 @@ class Growing:
 
     def _safe(self, words: str) -> str:
         before, self._shown = self._shown, (self._shown + words)[-_BEFORE_CHARS:]
-        if all(len(word) < SHORTEST_SECRET for word in words.split()):
+        if not any(_may_be_secret(word, before, words) for word in words.split()):
             return words
         known, clean = _clean(before), _clean(before + words)
         return clean.removeprefix(known) if clean.startswith(known) else _clean(words)
+
+
+def _may_be_secret(word: str, before: str, words: str) -> bool:
+    """Whether a word is worth a look: a long one, or a shorter one where something is said to be a password."""
+    if len(word) < SHORTEST_SECRET or word.isalpha():
+        return False
+    return len(word) >= _LONG_CHARS or bool(_SAYS_SECRET.search(before) or _SAYS_SECRET.search(words))
 
 
 def _is_of_word(sign: str) -> bool:
