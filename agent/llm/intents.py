@@ -18,9 +18,10 @@ from agent.llm.slots.moments import (
     begins_with_a_moment,
     from_the_start,
     names_a_moment,
-    names_a_number,
+    names_a_place,
     names_a_span,
     takes_back,
+    waits_for_a_run,
 )
 from agent.llm.slots.numbers import in_figures
 from agent.llm.slots.wanted import ABLE, is_begun, is_to_somebody, is_wished
@@ -188,25 +189,11 @@ _POLITE = re.compile(
 )
 
 
-_STOPS_THEN = re.compile(
-    rf"{ASKED}(?:stop|pause|halt|kill|end)\b(?: (?:it|this|the run|the training))? (?:after|at|when|once|in)\b",
-    re.IGNORECASE,
-)
-_ONCE_OVER = re.compile(
-    r"\W*(?:once|when|as soon as|after)\s+(?:it|the (?:run|training|job)|this|that|r-[0-9a-z]{6})(?:['’]s| is| has)?"
-    r"(?: been)?\s+(?:done|finish\w*|over|complete\w*|ready|ended|end|succe\w+|through)\b",
-    re.IGNORECASE,
-)
 _WHAT_IS_IN = re.compile(
     r"\W*(?:(?:so|ok|hm+|and|wait)\W+)*what(?:['’]?s| is| are)\s+(?:\w+\s)?in\s+(?:this|that|the|it|here|there)"
     r"\b[^.,;]*\??\W*$",
     re.IGNORECASE,
 )
-_ELSEWHERE = re.compile(
-    r"\b(?:another|a different|the other|some other) (?:host|machine|gpu|node|server|box)\b|\bon (?:gpu|host) \d",
-    re.IGNORECASE,
-)
-_NAMES = re.compile(r"\br-[0-9a-z]{6}\b|\b[a-z][\w.]*-\d+\b", re.IGNORECASE)
 _HOW = re.compile(
     r"\W*(?:how (?:do|does|can|would|to)|wie (?:kann|setzt|macht)|comment|cómo)\b|怎么|如何", re.IGNORECASE
 )
@@ -261,10 +248,11 @@ def decide(asked: str, place: Place = _ANYWHERE) -> Decision:
     """
     if not re.search(r"\w", asked):
         return Decision("inspect_dataset" if place.with_file else None)
+    asked = in_figures(asked, keep=place.columns)
     decision = _decided(asked, place)
-    if decision.intent in PLANNED and place.has_runs and (_STOPS_THEN.match(asked) or _ONCE_OVER.match(asked)):
-        return Decision("later")  # “stop after epoch 3” is no plan with three epochs
-    return _at_once(decision, in_figures(asked, keep=place.columns)) if decision.intent in _VERBS else decision
+    if decision.intent in PLANNED and place.has_runs and waits_for_a_run(asked):
+        return Decision("later")
+    return _at_once(decision, asked) if decision.intent in _VERBS else decision
 
 
 def _at_once(decision: Decision, asked: str) -> Decision:
@@ -285,13 +273,11 @@ def _at_once(decision: Decision, asked: str) -> Decision:
         return Decision("later")
     if again and from_the_start(wish):
         return Decision("clone_run")
-    unread = _ELSEWHERE.search(wish) or names_a_number(_NAMES.sub(" ", wish))
-    return Decision("unclear") if again and unread else decision
+    return Decision("unclear") if again and names_a_place(wish) else decision
 
 
 def _decided(asked: str, place: Place) -> Decision:
     """What a request is about, before the moment of an act is looked at."""
-    asked = in_figures(asked, keep=place.columns)
     found = in_place(readings(masked(asked, place.columns)), place, asked)
     best = found[0]
     if (rather := _nothing_or_a_look(asked, place)) is not None:

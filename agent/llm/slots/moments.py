@@ -1,6 +1,8 @@
-"""Reads the moment or the span that a wish names: an act is done at once, and none waits for a clock."""
+"""Reads the moment, the span or the place that a wish names: an act is done at once, or not at all."""
 
 import re
+
+from agent.llm.slots.actions import ASKED
 
 _NUMBER = (
     r"(?:\d[\d:.]*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half past \w+|noon|midnight|midday"
@@ -25,6 +27,20 @@ _SPAN = re.compile(
 _AT_FIRST = re.compile(
     rf"\W*(?:(?:but|only|and|please|just|say|maybe|not before)\W+)*(?:{_CLOCK.pattern})", re.IGNORECASE
 )
+_STOPS_THEN = re.compile(
+    rf"{ASKED}(?:stop|pause|halt|kill|end)\b(?: (?:it|this|the run|the training))? (?:after|at|when|once|in)\b",
+    re.IGNORECASE,
+)
+_ONCE_OVER = re.compile(
+    r"\W*(?:once|when|as soon as|after)\s+(?:it|the (?:run|training|job)|this|that|r-[0-9a-z]{6})(?:['’]s| is| has)?"
+    r"(?: been)?\s+(?:done|finish\w*|over|complete\w*|ready|ended|end|succe\w+|through)\b",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    r"\b(?:another|a different|the other|some other) (?:host|machine|gpu|node|server|box)\b|\bon (?:gpu|host) \d",
+    re.IGNORECASE,
+)
+_NAMES = re.compile(r"\br-[0-9a-z]{6}\b|\b[a-z][\w.]*-\d+\b", re.IGNORECASE)
 _NUMBERS = re.compile(r"(?<![\w.-])\d[\d.,]*(?![\w-])")
 _TAKES_BACK = re.compile(
     r"(?:[,.…;–—-]+|\b(?:or|but))\s*(?:(?:actually |oh )?(?:no|nope|nein|non|wait|warte|attends|espera)\s*(?:[,.!…;]|$)"
@@ -53,9 +69,14 @@ def names_a_span(wish: str) -> bool:
     return bool(_SPAN.search(wish))
 
 
-def names_a_number(masked: str) -> bool:
-    """Whether a number is left where the names of runs and hosts are out: “from step 100”, “on gpu 2”."""
-    return bool(_NUMBERS.search(masked))
+def names_a_place(wish: str) -> bool:
+    """Whether a wish names another host, or a number that is no run and no host: “from step 100”."""
+    return bool(_ELSEWHERE.search(wish) or _NUMBERS.search(_NAMES.sub(" ", wish)))
+
+
+def waits_for_a_run(asked: str) -> bool:
+    """Whether something is to be done when a run has come so far: “stop after epoch 3”."""
+    return bool(_STOPS_THEN.match(asked) or _ONCE_OVER.match(asked))
 
 
 def takes_back(asked: str) -> bool:
